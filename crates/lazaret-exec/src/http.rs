@@ -1,0 +1,50 @@
+//! One HTTP request. The gate has checked the origin of the very URL that is dialled here.
+
+use lazaret_gate::Bytes;
+use lazaret_gate::effect::{Header, Request};
+use lazaret_gate::outcome::Response;
+use ureq::http;
+
+use crate::limits::{HTTP_TIMEOUT, MAX_RESPONSE, MAX_RESPONSE_HEADERS};
+
+/// Speaks HTTP/1.1, with TLS by rustls. Follows no redirect, reads no proxy from the environment, keeps no cookie.
+pub struct Client {
+    agent: ureq::Agent,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        let config = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .proxy(None)
+            .timeout_global(Some(HTTP_TIMEOUT))
+            .max_response_header_size(MAX_RESPONSE_HEADERS)
+            .user_agent("")
+            .accept("")
+            .accept_encoding("")
+            .build();
+        Self { agent: config.into() }
+    }
+}
+
+impl Client {
+    /// Sends it and waits for the whole response.
+    pub fn fetch(&self, request: Request) -> Result<Response, String> {
+        let mut builder = http::Request::builder().method(request.method.as_str()).uri(&request.url);
+        for header in &request.headers {
+            builder = builder.header(&header.name, &header.value);
+        }
+        let request = builder.body(request.body.0).map_err(|why| format!("the request can't be sent: {why}"))?;
+        let mut response = self.agent.run(request).map_err(|why| why.to_string())?;
+        let headers = response.headers().iter().map(|(name, value)| Header {
+            name: name.as_str().to_owned(),
+            value: String::from_utf8_lossy(value.as_bytes()).into_owned(),
+        });
+        let headers = headers.collect();
+        let status = response.status().as_u16();
+        let body = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_vec().map_err(|why| why.to_string())?;
+        Ok(Response { status, headers, body: Bytes(body) })
+    }
+}

@@ -1,0 +1,314 @@
+//! Checking a bundle: all but re-execution.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::build::{images, wanted};
+use super::{BadBundle, BlobLine, CheckpointLine, Depth, EndLine, EntryLine, FORMAT, HeaderLine};
+use crate::canonical::{self, Bytes, Digest};
+use crate::checkpoint::{Checkpoint, Verifier};
+use crate::entry::{Entry, NO_ENTRY};
+use crate::id::AgentId;
+use crate::image::{Image, NODE_PAGES, Node, PAGE, WASM_PAGE};
+use crate::limits::{MAX_BUNDLE, MAX_ENTRY, MAX_PROOF};
+use crate::merkle::{self, Hash};
+use crate::record::{AgentCreated, Body, Ending, JOURNAL_FORMAT, TurnRecord, World};
+
+/// A bundle whose every claim but the turns' own outcome was checked.
+#[derive(Debug)]
+pub struct Checked {
+    /// The journal's verifier key, as the bundle claims it. Whether to trust it is the reader's to decide.
+    pub key: String,
+    /// The newest checkpoint.
+    pub checkpoint: Checkpoint,
+    /// How many older checkpoints it was shown to extend.
+    pub older: usize,
+    /// The entries, each shown to be in the journal.
+    pub entries: Vec<Entry>,
+    /// Components, images, nodes and pages by digest.
+    pub blobs: BTreeMap<Digest, Vec<u8>>,
+}
+
+impl Checked {
+    /// The turns, in the journal's order, with their place in it.
+    pub fn turns(&self) -> impl Iterator<Item = (u64, &TurnRecord)> {
+        self.entries.iter().filter_map(|entry| match &entry.body {
+            Body::Turn(turn) => Some((entry.seq, &**turn)),
+            _ => None,
+        })
+    }
+}
+
+/// The lines, read one after the other.
+struct Lines<'a> {
+    rest: &'a [u8],
+    number: usize,
+}
+
+impl<'a> Lines<'a> {
+    fn bad(&self, why: impl Into<String>) -> BadBundle {
+        BadBundle::Line { line: self.number, why: why.into() }
+    }
+
+    fn next(&mut self) -> Result<&'a [u8], BadBundle> {
+        self.number += 1;
+        let end = self.rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| self.bad("the bundle is cut short"))?;
+        let (line, rest) = self.rest.split_at(end);
+        self.rest = &rest[1..];
+        Ok(line)
+    }
+
+    /// Whether the next line starts so. The first key tells what a line is.
+    fn peek(&self, start: &str) -> bool {
+        self.rest.starts_with(start.as_bytes())
+    }
+
+    fn read<T: Serialize + DeserializeOwned>(&mut self) -> Result<T, BadBundle> {
+        let line = self.next()?;
+        canonical::decode(line).map_err(|why| self.bad(why.to_string()))
+    }
+}
+
+fn hashes(lines: &Lines<'_>, steps: &[Bytes]) -> Result<Vec<Hash>, BadBundle> {
+    if steps.len() > MAX_PROOF {
+        return Err(lines.bad("the proof is longer than any journal needs"));
+    }
+    let hash = |step: &Bytes| step.0.clone().try_into().map_err(|_| lines.bad("a proof step is not 32 bytes"));
+    steps.iter().map(hash).collect()
+}
+
+/// Checks a bundle and returns what it holds.
+pub fn check(bytes: &[u8]) -> Result<Checked, BadBundle> {
+    if bytes.len() > MAX_BUNDLE {
+        return Err(BadBundle::Whole(format!("{} bytes; the most is {MAX_BUNDLE}", bytes.len())));
+    }
+    let mut lines = Lines { rest: bytes, number: 0 };
+    let header: HeaderLine = lines.read()?;
+    if header.bundle != FORMAT {
+        return Err(lines.bad(format!("`{}` is not `{FORMAT}`", header.bundle)));
+    }
+    let verifier = Verifier::parse(&header.key).map_err(|why| lines.bad(why.to_string()))?;
+    let (checkpoint, older) = read_checkpoints(&mut lines, &verifier)?;
+    let entries = read_entries(&mut lines, &checkpoint)?;
+    let blobs = read_blobs(&mut lines)?;
+    let covered = bytes.len() - lines.rest.len();
+    let end: EndLine = lines.read()?;
+    if end.end != Digest::of(&bytes[..covered]) {
+        return Err(lines.bad("the bundle's own digest doesn't match: it was changed or damaged"));
+    }
+    if !lines.rest.is_empty() {
+        return Err(lines.bad("something follows the end"));
+    }
+    check_entries(&header.key, &entries)?;
+    check_blobs(&entries, &blobs)?;
+    Ok(Checked { key: header.key, checkpoint, older, entries, blobs })
+}
+
+fn read_checkpoints(lines: &mut Lines<'_>, verifier: &Verifier) -> Result<(Checkpoint, usize), BadBundle> {
+    let mut newest: Option<Checkpoint> = None;
+    let mut size = u64::MAX;
+    let mut older = 0;
+    while lines.peek("{\"checkpoint\":") {
+        let line: CheckpointLine = lines.read()?;
+        let checkpoint = verifier.check(&line.checkpoint).map_err(|why| lines.bad(why.to_string()))?;
+        let proof = hashes(lines, &line.consistency)?;
+        if checkpoint.size >= size {
+            return Err(lines.bad("checkpoints stand from the newest to the oldest"));
+        }
+        size = checkpoint.size;
+        match &newest {
+            None if proof.is_empty() => newest = Some(checkpoint),
+            None => return Err(lines.bad("the newest checkpoint needs no consistency proof")),
+            Some(new) => {
+                if !merkle::verify_consistency(size, &checkpoint.root, new.size, &new.root, &proof) {
+                    return Err(lines.bad("the newest checkpoint doesn't extend this one: the journal was rewritten"));
+                }
+                older += 1;
+            }
+        }
+    }
+    newest.map(|newest| (newest, older)).ok_or_else(|| lines.bad("no checkpoint"))
+}
+
+fn read_entries(lines: &mut Lines<'_>, checkpoint: &Checkpoint) -> Result<Vec<Entry>, BadBundle> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let mut last = None;
+    while lines.peek("{\"entry\":") {
+        let line: EntryLine = lines.read()?;
+        let bytes = canonical::encode(&line.entry).map_err(|why| lines.bad(why.to_string()))?;
+        if bytes.len() > MAX_ENTRY {
+            return Err(lines.bad(format!("an entry of {} bytes; the most is {MAX_ENTRY}", bytes.len())));
+        }
+        let proof = hashes(lines, &line.inclusion)?;
+        let seq = line.entry.seq;
+        if !merkle::verify_inclusion(&merkle::leaf(&bytes), seq, checkpoint.size, &proof, &checkpoint.root) {
+            return Err(lines.bad(format!("entry {seq} is not in the signed journal")));
+        }
+        match last {
+            Some((before, _)) if before >= seq => return Err(lines.bad("entries stand in the journal's order")),
+            Some((before, hash)) if before + 1 == seq && hash != line.entry.prev => {
+                return Err(lines.bad(format!("entry {seq} doesn't follow entry {before}")));
+            }
+            _ => last = Some((seq, Digest::of(&bytes))),
+        }
+        entries.push(line.entry);
+    }
+    Ok(entries)
+}
+
+fn read_blobs(lines: &mut Lines<'_>) -> Result<BTreeMap<Digest, Vec<u8>>, BadBundle> {
+    let mut blobs = BTreeMap::new();
+    while lines.peek("{\"blob\":") {
+        let line: BlobLine = lines.read()?;
+        let digest = Digest::of(&line.blob.0);
+        if blobs.last_key_value().is_some_and(|(last, _)| *last >= digest) {
+            return Err(lines.bad("blobs stand in the order of their digests"));
+        }
+        blobs.insert(digest, line.blob.0);
+    }
+    Ok(blobs)
+}
+
+/// What is known of an agent while its entries are followed.
+struct Known<'a> {
+    created: &'a AgentCreated,
+    hash: Digest,
+    last: Option<(&'a TurnRecord, Digest)>,
+    removed: bool,
+}
+
+fn check_genesis(key: &str, first: Option<&Entry>) -> Result<(), BadBundle> {
+    let whole = |why: &str| Err(BadBundle::Whole(why.to_owned()));
+    let Some(Entry { seq: 0, prev, body: Body::Genesis(genesis), .. }) = first else {
+        return whole("the journal's first entry is missing");
+    };
+    if genesis.key != key {
+        return whole("the journal's first entry names another key");
+    }
+    if genesis.format != JOURNAL_FORMAT || *prev != NO_ENTRY {
+        return whole("the journal's first entry has another format or a predecessor");
+    }
+    Ok(())
+}
+
+fn check_entries(key: &str, entries: &[Entry]) -> Result<(), BadBundle> {
+    let whole = |why: String| BadBundle::Whole(why);
+    check_genesis(key, entries.first())?;
+    let mut agents: BTreeMap<&AgentId, Known<'_>> = BTreeMap::new();
+    for entry in &entries[1..] {
+        let hash = || canonical::encode(entry).map(|bytes| Digest::of(&bytes)).map_err(|why| whole(why.to_string()));
+        match &entry.body {
+            Body::AgentCreated(created) => {
+                let known = Known { created, hash: hash()?, last: None, removed: false };
+                if agents.insert(&created.agent, known).is_some() {
+                    return Err(whole(format!("agent `{}` is created twice", created.agent)));
+                }
+                if created.image.is_some() != (created.world == World::Durable) {
+                    return Err(whole(format!("entry {}: a durable agent has an image, another has none", entry.seq)));
+                }
+            }
+            Body::AgentRemoved(removed) => {
+                if let Some(known) = agents.get_mut(&removed.agent) {
+                    known.removed = true;
+                }
+            }
+            Body::Turn(turn) => {
+                let known = agents.get_mut(&turn.agent);
+                let known = known.ok_or_else(|| whole(format!("entry {}: its agent's creation is missing", entry.seq)))?;
+                check_turn(known, turn).map_err(|why| whole(format!("entry {}: {why}", entry.seq)))?;
+                known.last = Some((turn, hash()?));
+            }
+            Body::Genesis(_) => return Err(whole(format!("entry {}: a second beginning", entry.seq))),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A turn must be of the agent that was created, under the same terms, and follow that agent's last turn.
+fn check_turn(known: &Known<'_>, turn: &TurnRecord) -> Result<(), String> {
+    let created = known.created;
+    let same_terms = turn.component == created.component
+        && turn.engine == created.engine
+        && turn.grants == created.grants
+        && turn.budget == created.budget;
+    if !same_terms {
+        return Err("the turn's component, engine, grants or budget are not the agent's".into());
+    }
+    if known.removed {
+        return Err("its agent was removed before it".into());
+    }
+    let durable = created.world == World::Durable;
+    if turn.image_before.is_some() != durable || turn.image_after.is_some() != durable {
+        return Err("a durable agent's turn has images, another has none".into());
+    }
+    if !matches!(turn.ending, Ending::Replied(_)) && turn.image_after != turn.image_before {
+        return Err("the turn didn't end well, and yet its image is kept".into());
+    }
+    let follows = match (&known.last, turn.turn) {
+        (_, 0) => false,
+        (None, 1) => turn.previous == known.hash && turn.image_before == created.image,
+        (Some((last, hash)), _) if last.turn + 1 == turn.turn => {
+            turn.previous == *hash && turn.image_before == last.image_after
+        }
+        (last, _) => last.is_none_or(|(last, _)| last.turn < turn.turn),
+    };
+    if follows { Ok(()) } else { Err(format!("turn {} doesn't follow the agent's turn before it", turn.turn)) }
+}
+
+fn check_blobs(entries: &[Entry], blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<(), BadBundle> {
+    let mut fetch = |digest: &Digest| {
+        blobs.get(digest).cloned().ok_or_else(|| BadBundle::Whole(format!("blob {digest} is missing")))
+    };
+    let wanted = wanted(entries, &mut fetch)?;
+    if let Some(missing) = wanted.iter().find(|digest| !blobs.contains_key(digest)) {
+        return Err(BadBundle::Whole(format!("blob {missing} is missing")));
+    }
+    if let Some(extra) = blobs.keys().find(|digest| !wanted.contains(digest)) {
+        return Err(BadBundle::Whole(format!("nothing asks for blob {extra}")));
+    }
+    check_images(entries, blobs)
+}
+
+/// Each image must be of the agent, component and engine whose turn names it, and be whole.
+fn check_images(entries: &[Entry], blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<(), BadBundle> {
+    let depths = images(entries);
+    for entry in entries {
+        let Body::Turn(turn) = &entry.body else { continue };
+        for (digest, latest) in [(turn.image_before, turn.turn - 1), (turn.image_after, turn.turn)] {
+            let Some(digest) = digest else { continue };
+            let bad = |why: &str| BadBundle::Whole(format!("image {digest}: {why}"));
+            let bytes = blobs.get(&digest).ok_or_else(|| bad("missing"))?;
+            let image: Image = canonical::decode(bytes).map_err(|why| bad(&why.to_string()))?;
+            let bound = image.agent == turn.agent && image.component == turn.component && image.engine == turn.engine;
+            if !bound || image.turn > latest {
+                return Err(bad("it is bound to another agent, component, engine or turn"));
+            }
+            let depth = depths.get(&digest).copied().unwrap_or(Depth::Names);
+            check_memories(&image, depth, blobs).map_err(bad)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every node of an image must be well-formed and within its memory, and so must its pages where they are asked for.
+fn check_memories(image: &Image, depth: Depth, blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<(), &'static str> {
+    for memory in &image.memories {
+        let pages = memory.size as usize * (WASM_PAGE / PAGE);
+        for (at, name) in memory.nodes.iter().enumerate() {
+            let Some(name) = name else { continue };
+            let node = blobs.get(name).and_then(|bytes| Node::decode(bytes)).ok_or("a node is malformed")?;
+            let inside = pages.saturating_sub(at * NODE_PAGES).min(NODE_PAGES);
+            if node.pages()[inside..].iter().any(Option::is_some) {
+                return Err("a page lies beyond its memory's end");
+            }
+            let full = |page: &Vec<u8>| page.len() == PAGE && page.iter().any(|byte| *byte != 0);
+            if depth == Depth::Pages && !node.pages().iter().flatten().all(|page| blobs.get(page).is_some_and(full)) {
+                return Err("a page is missing, has another size or is all zeros");
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! Everything an agent can ask of the world, as one enum.
+
+use serde::{Deserialize, Serialize};
+
+use crate::canonical::{Bytes, Exact};
+
+/// One ask. A guest import can build one of these and get an outcome; it can do nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", deny_unknown_fields)]
+pub enum Effect {
+    /// Read a key of the agent's own storage.
+    #[serde(rename = "storage.get")]
+    StorageGet {
+        /// Which key.
+        key: String,
+    },
+    /// Write a key of the agent's own storage; commits with the turn.
+    #[serde(rename = "storage.set")]
+    StorageSet {
+        /// Which key.
+        key: String,
+        /// The new value.
+        value: Bytes,
+    },
+    /// Remove a key of the agent's own storage; commits with the turn.
+    #[serde(rename = "storage.delete")]
+    StorageDelete {
+        /// Which key.
+        key: String,
+    },
+    /// Name the keys of the agent's own storage.
+    #[serde(rename = "storage.list")]
+    StorageList {
+        /// Only keys that start so.
+        prefix: String,
+        /// Only keys after this one, in byte order.
+        after: Option<String>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Leave a line for people.
+    #[serde(rename = "log.write")]
+    LogWrite {
+        /// How loud.
+        level: Level,
+        /// The line.
+        text: String,
+    },
+    /// Read the wall clock.
+    #[serde(rename = "clock.now")]
+    ClockNow {},
+    /// Read a clock that never goes back.
+    #[serde(rename = "clock.monotonic")]
+    ClockMonotonic {},
+    /// Wait.
+    #[serde(rename = "clock.sleep")]
+    ClockSleep {
+        /// How long.
+        nanos: Exact,
+    },
+    /// Draw random bytes.
+    #[serde(rename = "random.bytes")]
+    RandomBytes {
+        /// How many.
+        len: u32,
+    },
+    /// Read the environment variables that the operator gave this agent. Only WASI guests ask this.
+    #[serde(rename = "environment.read")]
+    EnvironmentRead {},
+    /// Have a model complete a prompt.
+    #[serde(rename = "model.generate")]
+    ModelGenerate(Prompt),
+    /// Name the tools that were granted.
+    #[serde(rename = "tools.list")]
+    ToolsList {},
+    /// Call a tool.
+    #[serde(rename = "tools.call")]
+    ToolsCall {
+        /// Which tool.
+        name: String,
+        /// Its arguments, as JSON text exactly as the agent wrote them.
+        arguments: String,
+    },
+    /// One HTTP request.
+    #[serde(rename = "http.fetch")]
+    HttpFetch(Request),
+    /// Put a message in another agent's mailbox when this turn commits.
+    #[serde(rename = "agents.send")]
+    AgentsSend {
+        /// Whose mailbox.
+        to: String,
+        /// What the body is.
+        content_type: String,
+        /// The message.
+        body: Bytes,
+    },
+}
+
+/// How loud a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    /// For whoever wrote the agent.
+    Debug,
+    /// For whoever runs it.
+    Info,
+    /// Something is odd.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// Who speaks in a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The agent's author.
+    System,
+    /// Whoever the model answers.
+    User,
+    /// The model, earlier.
+    Assistant,
+}
+
+/// One thing said in a prompt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Utterance {
+    /// Who.
+    pub role: Role,
+    /// What.
+    pub text: String,
+}
+
+/// What a model is asked to complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// `provider/name`.
+    pub model: String,
+    /// What was said so far.
+    pub utterances: Vec<Utterance>,
+    /// Where to stop.
+    pub max_tokens: u32,
+}
+
+/// A header of a request or response.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// Its name, lower-case.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// An HTTP request, whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// `GET`, `POST`, …
+    pub method: String,
+    /// The URL exactly as the agent wrote it.
+    pub url: String,
+    /// In order.
+    pub headers: Vec<Header>,
+    /// May be empty.
+    pub body: Bytes,
+}
+
+impl Effect {
+    /// The stable name of this kind of effect, as in records and grants.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::StorageGet { .. } => "storage.get",
+            Self::StorageSet { .. } => "storage.set",
+            Self::StorageDelete { .. } => "storage.delete",
+            Self::StorageList { .. } => "storage.list",
+            Self::LogWrite { .. } => "log.write",
+            Self::ClockNow {} => "clock.now",
+            Self::ClockMonotonic {} => "clock.monotonic",
+            Self::ClockSleep { .. } => "clock.sleep",
+            Self::RandomBytes { .. } => "random.bytes",
+            Self::EnvironmentRead {} => "environment.read",
+            Self::ModelGenerate(_) => "model.generate",
+            Self::ToolsList {} => "tools.list",
+            Self::ToolsCall { .. } => "tools.call",
+            Self::HttpFetch(_) => "http.fetch",
+            Self::AgentsSend { .. } => "agents.send",
+        }
+    }
+
+    /// Whether it acts outside of the turn's own transaction, so that the record must be on disk before it runs.
+    /// Messages to agents don't: they are delivered by the very commit that ends the turn.
+    pub fn leaves_host(&self) -> bool {
+        matches!(self, Self::ModelGenerate(_) | Self::ToolsCall { .. } | Self::HttpFetch(_))
+    }
+
+    /// Whether doing it twice is the same as doing it once, so that a crash in the middle may be answered by a retry.
+    /// A tool is not taken to be: what it does is its author's word.
+    pub fn is_idempotent(&self) -> bool {
+        match self {
+            Self::HttpFetch(request) => matches!(request.method.as_str(), "GET" | "HEAD" | "OPTIONS"),
+            Self::ToolsCall { .. } => false,
+            _ => true,
+        }
+    }
+
+    /// How many bytes the agent hands over with this ask; what it is charged for.
+    pub fn weight(&self) -> u64 {
+        let bytes = match self {
+            Self::StorageGet { key } | Self::StorageDelete { key } => key.len(),
+            Self::StorageSet { key, value } => key.len() + value.0.len(),
+            Self::StorageList { prefix, after, .. } => prefix.len() + after.as_ref().map_or(0, String::len),
+            Self::LogWrite { text, .. } => text.len(),
+            Self::ModelGenerate(prompt) => {
+                prompt.model.len() + prompt.utterances.iter().map(|u| u.text.len()).sum::<usize>()
+            }
+            Self::ToolsCall { name, arguments } => name.len() + arguments.len(),
+            Self::HttpFetch(request) => {
+                let headers: usize = request.headers.iter().map(|h| h.name.len() + h.value.len()).sum();
+                request.method.len() + request.url.len() + headers + request.body.0.len()
+            }
+            Self::AgentsSend { to, content_type, body } => to.len() + content_type.len() + body.0.len(),
+            Self::ClockNow {}
+            | Self::ClockMonotonic {}
+            | Self::ClockSleep { .. }
+            | Self::RandomBytes { .. }
+            | Self::EnvironmentRead {}
+            | Self::ToolsList {} => 0,
+        };
+        bytes as u64
+    }
+
+    /// One line for people: the kind and what it is about. The caller escapes it.
+    pub fn summary(&self) -> String {
+        match self {
+            Self::StorageGet { key } | Self::StorageDelete { key } | Self::StorageSet { key, .. } => {
+                format!("{} {key}", self.kind())
+            }
+            Self::StorageList { prefix, .. } => format!("{} {prefix}*", self.kind()),
+            Self::LogWrite { text, .. } => format!("{} {text}", self.kind()),
+            Self::RandomBytes { len } => format!("{} {len}", self.kind()),
+            Self::ModelGenerate(prompt) => format!("{} {}", self.kind(), prompt.model),
+            Self::ToolsCall { name, arguments } => format!("{} {name} {arguments}", self.kind()),
+            Self::HttpFetch(request) => format!("{} {} {}", self.kind(), request.method, request.url),
+            Self::AgentsSend { to, .. } => format!("{} to {to}", self.kind()),
+            _ => self.kind().to_owned(),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! DECIDES. Effects, the typed stages that turn one into a permit or a refusal, and the records of what was decided.
+//!
+//! This crate does no I/O, holds no clock and has no `unsafe`: everything it needs is handed to it. That is what lets
+//! a stranger run the same decisions again, years later, on a bundle and nothing else.
+//!
+//! Start with [`mediate`]: it is the whole life of an effect in one function.
+
+#![forbid(unsafe_code)]
+
+pub mod budget;
+pub mod bundle;
+pub mod canonical;
+pub mod checkpoint;
+pub mod effect;
+pub mod entry;
+pub mod grant;
+pub mod id;
+pub mod image;
+pub mod limits;
+pub mod mediate;
+pub mod merkle;
+pub mod outcome;
+pub mod record;
+pub mod refusal;
+pub mod stages;
+
+pub use budget::{Budget, Meter};
+pub use canonical::{Bytes, Digest, Exact};
+pub use effect::Effect;
+pub use grant::{Grant, Grants};
+pub use id::AgentId;
+pub use mediate::{Caller, Executor, Halt, Journal, mediate};
+pub use outcome::{Answer, Outcome};
+pub use record::{Body, Ending, TapeEntry, TurnRecord};
+pub use refusal::Refusal;
+pub use stages::Permit;

@@ -1,0 +1,41 @@
+//! The largest things this crate will look at, each with its reason.
+
+/// An agent's name. Long enough to describe, short enough for a line of output.
+pub const MAX_AGENT_ID: usize = 64;
+
+/// A storage key. Keys are paths, not payloads.
+pub const MAX_KEY: usize = 1024;
+
+/// One value that crosses between a guest and the host: a storage value, a request or response body, a message.
+/// Every such value ends up whole in a turn record, so this also bounds what a record can hold.
+pub const MAX_VALUE: usize = 1 << 20;
+
+/// A text that crosses: a log line, a tool's arguments, a URL.
+pub const MAX_TEXT: usize = 64 << 10;
+
+/// Items in a list that crosses: headers, utterances, keys in one listing.
+pub const MAX_ITEMS: usize = 1024;
+
+/// Random bytes in one ask: enough for keys, too little to fill a tape with noise.
+pub const MAX_RANDOM: u32 = 4096;
+
+/// A turn's input. Larger things belong in storage, in pieces.
+pub const MAX_INPUT: usize = 4 << 20;
+
+/// A turn's output.
+pub const MAX_OUTPUT: usize = 4 << 20;
+
+/// Wall time an operator can give a turn: one day. A turn is one call, not a service.
+pub const MAX_WALL_MS: u64 = 86_400_000;
+
+/// The largest whole number that canonical JSON can carry (RFC 8785 numbers are IEEE doubles).
+pub const MAX_EXACT: u64 = (1 << 53) - 1;
+
+/// A journal entry, encoded: a turn with the largest input, output and byte budget in base64, and room for its frame.
+pub const MAX_ENTRY: usize = 128 << 20;
+
+/// A bundle. It is read whole into memory.
+pub const MAX_BUNDLE: usize = 1 << 30;
+
+/// Depth of a Merkle proof: a journal of 2^63 entries.
+pub const MAX_PROOF: usize = 64;

@@ -1,0 +1,100 @@
+//! Every size that a component or a guest controls, with the reason for its cap.
+
+/// A component's bytes. CPython with its library is 18 MB; nothing we know of is twice that.
+pub const MAX_COMPONENT: usize = 40 << 20;
+
+/// Components inside components. Toolchains nest two deep; each level costs the parser a stack frame.
+pub const MAX_COMPONENT_DEPTH: usize = 8;
+
+/// Core modules and components in one package. A dynamically linked CPython has about twenty.
+pub const MAX_MODULES: usize = 256;
+
+/// Functions over all modules. 50,000 tiny functions take 13 s to compile; CPython has about 20,000.
+pub const MAX_FUNCTIONS: usize = 60_000;
+
+/// One function's body. Compilation is worse than linear in it; interpreters' main loops are the largest in use.
+pub const MAX_BODY: usize = 1 << 20;
+
+/// Blocks inside blocks. 20,000 of them in 140 kB took 21 s to compile; interpreters' switches need some hundreds.
+pub const MAX_NESTING: usize = 2_000;
+
+/// Locals of one function, without its parameters.
+pub const MAX_LOCALS: usize = 20_000;
+
+/// Bytes of code over all functions.
+pub const MAX_CODE: usize = 32 << 20;
+
+/// Locals over all functions: a declaration of four bytes makes thousands.
+pub const MAX_ALL_LOCALS: usize = 2_000_000;
+
+/// Depths of all blocks added up.
+pub const MAX_ALL_NESTING: usize = 100_000_000;
+
+/// Locals times blocks, added up over all functions.
+pub const MAX_LIVENESS: usize = 1_000_000_000;
+
+/// Results of a function or block. Each branch carries them, so a jump table multiplies them.
+pub const MAX_RESULTS: usize = 16;
+
+/// Component or instance types declared inside each other.
+pub const MAX_TYPE_NESTING: usize = 64;
+
+/// Instances that a component would make, each counted as often as it would be made.
+pub const MAX_DECLARED_INSTANCES: usize = 10_000;
+
+/// Types, imports, exports, globals, tables or elements that a module declares, each.
+pub const MAX_DECLARATIONS: usize = 100_000;
+
+/// Core instances that a component makes when it starts.
+pub const MAX_INSTANCES: usize = 256;
+
+/// Linear memories over all instances.
+pub const MAX_MEMORIES: usize = 16;
+
+/// Tables over all instances.
+pub const MAX_TABLES: usize = 64;
+
+/// Elements of one table: function pointers, 8 bytes each on the host.
+pub const MAX_TABLE_ELEMENTS: usize = 1 << 20;
+
+/// Native stack for guest code. Recursion deeper than this traps.
+pub const MAX_STACK: usize = 512 << 10;
+
+/// What a guest may hand over in one call, decoded, in bytes. Twice the largest value, so that the gate's own limit
+/// answers first, with words.
+pub const HOSTCALL_BYTES: usize = 2 * lazaret_gate::limits::MAX_VALUE;
+
+/// Resource handles that a WASI guest may hold at once: streams, pollables, requests.
+pub const MAX_HANDLES: usize = 1_000;
+
+/// Bytes that a WASI guest may make the host keep behind those handles: headers and bodies. A few of the largest
+/// requests and responses at once.
+pub const MAX_HELD: usize = 16 << 20;
+
+/// Bytes that one read or write of a WASI stream moves: what a program's buffers hold.
+pub const MAX_TRANSFER: usize = 64 << 10;
+
+/// Bytes of a line that a WASI guest writes to stderr; what is longer is cut into several. People read these.
+pub const MAX_STDERR_LINE: usize = 8 << 10;
+
+/// Random bytes in one WASI call, which becomes as many asks as it takes.
+pub const MAX_RANDOM_CALL: u64 = 64 << 10;
+
+/// Fuel for one WASI call, besides its bytes and its ask if it makes one: what it takes to cross to the host and back.
+pub const FUEL_PER_CALL: u64 = 500;
+
+/// Fuel for one ask, besides its bytes: about what the host spends on gate, tape and answer, so that a flood of asks
+/// runs dry like any other loop.
+pub const FUEL_PER_ASK: u64 = 5_000;
+
+/// Fuel for each byte that crosses, in either direction.
+pub const FUEL_PER_BYTE: u64 = 2;
+
+/// Fuel for each 64 KiB page that `memory.grow` asks for; the engine's own price is nothing.
+pub const FUEL_PER_PAGE: u8 = 255;
+
+/// Fuel to lay out a component's memory when it is born: data segments and start functions.
+pub const FUEL_FOR_BIRTH: u64 = 2_000_000_000;
+
+/// Wall time for the same, in milliseconds.
+pub const WALL_FOR_BIRTH_MS: u64 = 30_000;

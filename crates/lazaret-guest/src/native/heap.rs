@@ -1,0 +1,523 @@
+//! Linear memories that the host owns, so that an agent's heap can sleep and wake.
+//!
+//! Waking maps the sleeping heap copy-on-write: the cost doesn't depend on its size. Going to sleep asks the kernel
+//! which pages got a copy of their own: these are the ones the turn wrote to, and nothing else has to be read.
+//!
+//! ```text
+//! HeapFile --with_heaps--> wasmtime memory + Heap --changed_pages, page--> pages --write_page--> HeapFile
+//! ```
+
+use super::pagemap::Pagemap;
+use super::region::{Plan, Region};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, ftruncate, memfd_create};
+use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use std::cell::RefCell;
+use std::sync::Arc;
+use wasmtime::{
+    AsContext, Config, Global, GlobalType, LinearMemory, MemoryCreator, MemoryType, Mutability, Store, StoreContext,
+    Val, ValType,
+};
+
+/// The unit in which changes are tracked, stored and hashed.
+pub const PAGE: usize = 4096;
+
+/// The unit in which guests grow their memory.
+pub const WASM_PAGE: usize = 64 * 1024;
+
+/// The largest heap: all that a 32-bit guest can address.
+pub const MAX_HEAP_BYTES: usize = 1 << 32;
+
+/// The most memories one `with_heaps` may create. Real components have one per language runtime inside; each costs
+/// four mappings out of a process-wide 65,530.
+pub const MAX_MEMORIES: usize = 32;
+
+/// What can go wrong with a heap.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// A heap's length isn't one that a guest's memory can have.
+    #[error("a heap cannot be {len} bytes long: it must be a multiple of {WASM_PAGE} and at most {MAX_HEAP_BYTES}")]
+    Length {
+        /// What was asked for.
+        len: usize,
+    },
+    /// A page number past the end.
+    #[error("page {index} is outside of the heap, which has {pages} pages of {PAGE} bytes")]
+    OutOfRange {
+        /// What was asked for.
+        index: u32,
+        /// How many there are.
+        pages: usize,
+    },
+    /// More sources than an instance may have memories.
+    #[error("{count} heaps are too many for one instance: at most {MAX_MEMORIES} are supported")]
+    TooMany {
+        /// How many were given.
+        count: usize,
+    },
+    /// The kernel refused.
+    #[error("the system could not {what}: {errno}")]
+    System {
+        /// The act, as a verb phrase.
+        what: &'static str,
+        /// Its answer.
+        errno: Errno,
+    },
+    /// The engine refused.
+    #[error("the engine could not bind the heaps to their store: {reason}")]
+    Engine {
+        /// Its words.
+        reason: String,
+    },
+}
+
+fn system(what: &'static str) -> impl Fn(Errno) -> HeapError {
+    move |errno| HeapError::System { what, errno }
+}
+
+fn page_count(len: usize) -> usize {
+    len / PAGE
+}
+
+/// The content of one sleeping linear memory, materialised in memory that has no name in the file system.
+///
+/// Pages of zeros take no room. It changes only through `&mut`: while an instance has it mapped it is held by an
+/// [`Arc`] there, so nothing can change under a running guest. Drop the store and its [`Heap`]s first, then use
+/// [`Arc::get_mut`]; where others share it, [`HeapFile::duplicate`] it.
+#[derive(Debug)]
+pub struct HeapFile {
+    file: OwnedFd,
+    len: usize,
+}
+
+impl HeapFile {
+    /// A heap of `len` zero bytes.
+    pub fn new(len: usize) -> Result<HeapFile, HeapError> {
+        let mut heap = HeapFile {
+            file: nameless_file().map_err(system("create a heap file"))?,
+            len: 0,
+        };
+        heap.set_len(len)?;
+        Ok(heap)
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it is of length 0.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Cuts it, or extends it by zeros.
+    pub fn set_len(&mut self, len: usize) -> Result<(), HeapError> {
+        if !len.is_multiple_of(WASM_PAGE) || len > MAX_HEAP_BYTES {
+            return Err(HeapError::Length { len });
+        }
+        ftruncate(&self.file, len as u64).map_err(system("resize a heap file"))?;
+        self.len = len;
+        Ok(())
+    }
+
+    /// Replaces one page.
+    pub fn write_page(&mut self, index: u32, page: &[u8; PAGE]) -> Result<(), HeapError> {
+        let offset = self.offset(index)?;
+        if page.iter().all(|byte| *byte == 0) {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return fallocate(&self.file, flags, offset, PAGE as u64).map_err(system("clear a page of a heap file"));
+        }
+        write_all_at(&self.file, page, offset).map_err(system("write a page of a heap file"))
+    }
+
+    /// Reads one page.
+    pub fn read_page(&self, index: u32, page: &mut [u8; PAGE]) -> Result<(), HeapError> {
+        let offset = self.offset(index)?;
+        read_exact_at(&self.file, page, offset).map_err(system("read a page of a heap file"))
+    }
+
+    /// A copy of its own. Takes time and room for the pages that aren't zero.
+    pub fn duplicate(&self) -> Result<HeapFile, HeapError> {
+        let copy = HeapFile::new(self.len)?;
+        self.copy_data(&copy).map_err(system("copy a heap file"))?;
+        Ok(copy)
+    }
+
+    fn copy_data(&self, copy: &HeapFile) -> Result<(), Errno> {
+        let mut buffer = vec![0; WASM_PAGE];
+        let mut offset = 0;
+        loop {
+            offset = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
+                Err(Errno::NXIO) => return Ok(()),
+                found => found?,
+            };
+            let end = rustix::fs::seek(&self.file, SeekFrom::Hole(offset))?;
+            while offset < end {
+                let part = (end - offset).min(WASM_PAGE as u64) as usize;
+                read_exact_at(&self.file, &mut buffer[..part], offset)?;
+                write_all_at(&copy.file, &buffer[..part], offset)?;
+                offset += part as u64;
+            }
+        }
+    }
+
+    fn offset(&self, index: u32) -> Result<u64, HeapError> {
+        let pages = page_count(self.len);
+        if index as usize >= pages {
+            return Err(HeapError::OutOfRange { index, pages });
+        }
+        Ok(u64::from(index) * PAGE as u64)
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+fn nameless_file() -> Result<OwnedFd, Errno> {
+    match memfd_create("lazaret-heap", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL) {
+        // Linux before 6.3 doesn't know how to forbid executing it.
+        Err(Errno::INVAL) => memfd_create("lazaret-heap", MemfdFlags::CLOEXEC),
+        other => other,
+    }
+}
+
+fn write_all_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let written = retry_on_intr(|| pwrite(file, bytes, offset))?;
+        if written == 0 {
+            return Err(Errno::NOSPC);
+        }
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
+}
+
+fn read_exact_at(file: &OwnedFd, mut bytes: &mut [u8], mut offset: u64) -> Result<(), Errno> {
+    while !bytes.is_empty() {
+        let read = retry_on_intr(|| pread(file, &mut *bytes, offset))?;
+        if read == 0 {
+            return Err(Errno::IO);
+        }
+        bytes = &mut bytes[read..];
+        offset += read as u64;
+    }
+    Ok(())
+}
+
+/// How changed pages were found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// The kernel said which pages were written to.
+    Kernel,
+    /// The kernel can't say: every page is a candidate, and the caller has to compare.
+    Everything,
+}
+
+/// The pages that may differ from the source; all others are certain not to.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Page numbers, ascending.
+    pub pages: Vec<u32>,
+    /// How they were found.
+    pub scan: Scan,
+}
+
+/// The host's hold on one linear memory of a live instance.
+///
+/// The bytes can be looked at only with the store that owns the memory in hand: a guest needs the store exclusively
+/// to run, so a shared borrow of it is the proof that none does.
+#[derive(Debug)]
+pub struct Heap {
+    region: Arc<Region>,
+    pagemap: Option<Arc<Pagemap>>,
+    /// An object of the store, made for its identity: the engine panics if it is used with another store.
+    owner: Global,
+}
+
+impl Heap {
+    /// Current size in bytes, a multiple of [`WASM_PAGE`].
+    pub fn size(&self) -> usize {
+        self.region.size()
+    }
+
+    /// The pages written to since the heap was woken, or for one born empty, since then.
+    ///
+    /// # Panics
+    /// If `store` isn't the one the heap was made in.
+    pub fn changed_pages(&self, store: impl AsContext) -> Changed {
+        self.owner.ty(store);
+        let base = self.region.base().addr();
+        let size = self.size();
+        let own = self
+            .pagemap
+            .as_ref()
+            .and_then(|pagemap| pagemap.own_memory(base..base + size).ok());
+        let (ranges, scan) = match own {
+            Some(ranges) => (ranges, Scan::Kernel),
+            None => (std::iter::once(base..base + size).collect(), Scan::Everything),
+        };
+        // No truncation: a heap has at most MAX_HEAP_BYTES / PAGE pages. Host pages larger than ours are split.
+        let numbers = ranges
+            .into_iter()
+            .flat_map(|r| (r.start - base) / PAGE..(r.end - base).div_ceil(PAGE));
+        Changed {
+            pages: numbers.map(|number| number as u32).collect(),
+            scan,
+        }
+    }
+
+    /// One page as it is now, without a copy.
+    ///
+    /// # Panics
+    /// If `store` isn't the one the heap was made in.
+    pub fn page<'a, T: 'static>(
+        &'a self,
+        store: impl Into<StoreContext<'a, T>>,
+        index: u32,
+    ) -> Result<&'a [u8; PAGE], HeapError> {
+        let store: StoreContext<'a, T> = store.into();
+        self.owner.ty(&store);
+        let pages = page_count(self.size());
+        if index as usize >= pages {
+            return Err(HeapError::OutOfRange { index, pages });
+        }
+        // SAFETY: the page lies within the accessible size of a mapping that `self` keeps for 'a. Nobody writes to it
+        // for 'a: guest and host alike need the owning store exclusively, and `store` (checked above to be that one)
+        // is borrowed for 'a; the mapped file can't change while it is mapped (see `Region::source`).
+        Ok(unsafe { &*self.region.base().add(index as usize * PAGE).cast::<[u8; PAGE]>() })
+    }
+
+    /// Copies one page out.
+    ///
+    /// # Panics
+    /// If `store` isn't the one the heap was made in.
+    pub fn read_page(&self, store: impl AsContext, index: u32, page: &mut [u8; PAGE]) -> Result<(), HeapError> {
+        *page = *self.page(store.as_context(), index)?;
+        Ok(())
+    }
+}
+
+/// The heaps to be born on this thread: wasmtime asks for memories per engine and doesn't say for which instance.
+struct Births {
+    sources: std::vec::IntoIter<Arc<HeapFile>>,
+    limit: usize,
+    owner: Global,
+    born: Vec<Heap>,
+}
+
+thread_local! {
+    static BIRTHS: RefCell<Option<Births>> = const { RefCell::new(None) };
+}
+
+/// Puts the outer list back, also when the closure panics.
+struct Restore(Option<Births>);
+
+impl Restore {
+    fn enter(births: Births) -> Restore {
+        Restore(BIRTHS.replace(Some(births)))
+    }
+
+    fn leave(self) -> Vec<Heap> {
+        BIRTHS.take().map(|births| births.born).unwrap_or_default()
+    }
+}
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        BIRTHS.replace(self.0.take());
+    }
+}
+
+/// Instantiates with `sources` as the content of the memories, in order of creation; memories beyond the last source
+/// start empty. Returns what `instantiate` returned and a [`Heap`] for each memory it created.
+///
+/// Instantiation writes data segments and runs start functions over what was woken. When it is done, all that is
+/// forgotten again: a memory with a source then holds the source's bytes. Its size is the source's length, or the
+/// module's minimum if that is more, and what a start function added. No memory gets larger than `limit` bytes.
+///
+/// `instantiate` must create memories in the store it is given and in no other: it is this store that later proves
+/// that no guest is running.
+pub fn with_heaps<T: 'static, R>(
+    store: &mut Store<T>,
+    sources: Vec<Arc<HeapFile>>,
+    limit: usize,
+    instantiate: impl FnOnce(&mut Store<T>) -> R,
+) -> Result<(R, Vec<Heap>), HeapError> {
+    if sources.len() > MAX_MEMORIES {
+        return Err(HeapError::TooMany { count: sources.len() });
+    }
+    let owner = Global::new(
+        &mut *store,
+        GlobalType::new(ValType::I32, Mutability::Const),
+        Val::I32(0),
+    )
+    .map_err(|error| HeapError::Engine {
+        reason: error.to_string(),
+    })?;
+    let guard = Restore::enter(Births {
+        sources: sources.into_iter(),
+        limit,
+        owner,
+        born: Vec::new(),
+    });
+    let result = instantiate(store);
+    let heaps = guard.leave();
+    for heap in heaps.iter().filter(|heap| heap.region.has_source()) {
+        // SAFETY: `store` is borrowed exclusively here and owns the memory, so no guest runs and no reference lives.
+        unsafe { heap.region.discard() }.map_err(system("put a woken heap back to its source"))?;
+    }
+    Ok((result, heaps))
+}
+
+/// Makes the linear memories of an engine.
+#[derive(Debug)]
+pub struct Creator {
+    pagemap: Option<Arc<Pagemap>>,
+}
+
+impl Creator {
+    /// Finds changed pages the best way this machine has. Make it before the process gives up access to `/proc`.
+    pub fn new() -> Creator {
+        Creator {
+            pagemap: Pagemap::open().map(Arc::new),
+        }
+    }
+
+    /// Never asks the kernel: every page is a candidate.
+    pub fn without_kernel_scan() -> Creator {
+        Creator { pagemap: None }
+    }
+
+    /// How heaps of this engine will find changed pages.
+    pub fn scan(&self) -> Scan {
+        if self.pagemap.is_some() {
+            Scan::Kernel
+        } else {
+            Scan::Everything
+        }
+    }
+
+    /// Makes `config` use this creator, with the settings it depends on.
+    pub fn install(self, config: &mut Config) {
+        config.with_host_memory(Arc::new(self));
+        // wasmtime's own copy-on-write images need memories of wasmtime's own: with ours it would panic on the first
+        // module with a data segment.
+        config.memory_init_cow(false);
+        // Ours never move, and code that may rely on it is smaller.
+        config.memory_may_move(false);
+    }
+
+    fn birth(&self, births: &mut Births, order: &Order) -> Result<Arc<Region>, String> {
+        if births.born.len() >= MAX_MEMORIES {
+            return Err(format!("an instance may have at most {MAX_MEMORIES} memories"));
+        }
+        let source = births.sources.next();
+        let region = Arc::new(order.fill(source, births.limit)?);
+        births.born.push(Heap {
+            region: region.clone(),
+            pagemap: self.pagemap.clone(),
+            owner: births.owner,
+        });
+        Ok(region)
+    }
+}
+
+impl Default for Creator {
+    fn default() -> Self {
+        Creator::new()
+    }
+}
+
+/// What wasmtime asks for, in bytes.
+struct Order {
+    minimum: usize,
+    maximum: Option<usize>,
+    reserve: usize,
+    guard: usize,
+}
+
+impl Order {
+    fn fill(&self, source: Option<Arc<HeapFile>>, limit: usize) -> Result<Region, String> {
+        let most = self.maximum.unwrap_or(MAX_HEAP_BYTES).min(limit).min(MAX_HEAP_BYTES);
+        let most = most - most % WASM_PAGE;
+        let woken = source.as_ref().map_or(0, |file| file.len());
+        let size = self.minimum.max(woken);
+        if size > most {
+            return Err(format!(
+                "a memory of {size} bytes is more than the {most} bytes it may have"
+            ));
+        }
+        // Compiled code leaves out bounds checks on the strength of the whole reservation being there and closed, so
+        // it is reserved even if the memory can never grow into it.
+        let room = self.reserve.max(most) - most;
+        let back = self.guard.checked_add(room).ok_or("the memory's guard is too large")?;
+        Region::new(Plan {
+            front: self.guard,
+            back,
+            capacity: most,
+            size,
+            source,
+        })
+        .map_err(|errno| format!("the system could not map a memory of {size} bytes: {errno}"))
+    }
+}
+
+// SAFETY: every memory is zero or its source's content where accessible, has the reservation and the guard that was
+// asked for closed behind it, and never moves. It is touched from outside of wasmtime only in `with_heaps`, before the
+// instance has run, and otherwise only read while the store is borrowed.
+unsafe impl MemoryCreator for Creator {
+    fn new_memory(
+        &self,
+        ty: MemoryType,
+        minimum: usize,
+        maximum: Option<usize>,
+        reserved_size_in_bytes: Option<usize>,
+        guard_size_in_bytes: usize,
+    ) -> Result<Box<dyn LinearMemory>, String> {
+        if ty.is_shared() || ty.page_size() != WASM_PAGE as u64 {
+            return Err("shared memories and memories with a page size of their own are not supported".into());
+        }
+        let reserve = reserved_size_in_bytes.unwrap_or(0);
+        let order = Order {
+            minimum,
+            maximum,
+            reserve,
+            guard: guard_size_in_bytes,
+        };
+        let region = BIRTHS.with_borrow_mut(|births| match births {
+            Some(births) => self.birth(births, &order),
+            None => order.fill(None, MAX_HEAP_BYTES).map(Arc::new),
+        })?;
+        Ok(Box::new(Memory { region }))
+    }
+}
+
+/// wasmtime's hold on a region.
+struct Memory {
+    region: Arc<Region>,
+}
+
+// SAFETY: base and capacity are fixed for the region's life, which this value shares; all bytes up to the size are
+// readable and writable.
+unsafe impl LinearMemory for Memory {
+    fn byte_size(&self) -> usize {
+        self.region.size()
+    }
+
+    fn byte_capacity(&self) -> usize {
+        self.region.capacity()
+    }
+
+    fn grow_to(&mut self, new_size: usize) -> wasmtime::Result<()> {
+        let grown = self.region.grow(new_size);
+        grown.map_err(|errno| wasmtime::format_err!("the memory could not grow to {new_size} bytes: {errno}"))
+    }
+
+    fn as_ptr(&self) -> *mut u8 {
+        self.region.base()
+    }
+}

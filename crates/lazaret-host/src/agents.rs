@@ -1,0 +1,133 @@
+//! Making agents, and removing them.
+
+use lazaret_gate::canonical;
+use lazaret_gate::image::Image;
+use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, EffectClosed, Message, World};
+use lazaret_gate::{AgentId, Budget, Digest, Grants, Outcome};
+use lazaret_guest::State;
+use lazaret_store::{AgentRow, AgentState, Batch, Change};
+
+use crate::error::HostError;
+use crate::host::{Host, lock};
+
+/// What a new agent is given.
+#[derive(Clone, Debug)]
+pub struct NewAgent {
+    /// Its name.
+    pub agent: AgentId,
+    /// What it may ask for.
+    pub grants: Grants,
+    /// What each turn may cost.
+    pub budget: Budget,
+}
+
+impl Host {
+    /// Admits a component and makes an agent of it.
+    pub fn create(&self, new: NewAgent, component: &[u8]) -> Result<AgentRow, HostError> {
+        new.budget.check()?;
+        let program = self.admit(component)?;
+        let digest = program.digest();
+        let mut changes = Vec::new();
+        let image = match program.lives() {
+            World::Stateless => None,
+            World::Durable => {
+                let (image, state) = self.birth_image(&new.agent, &digest, &mut changes)?;
+                let slot = self.slot(&new.agent);
+                self.keep_warm(&new.agent, &mut lock(&slot), image, state);
+                Some(image)
+            }
+        };
+        let created = AgentCreated {
+            agent: new.agent.clone(),
+            component: digest,
+            world: program.lives(),
+            engine: self.engine.digest(),
+            grants: new.grants,
+            budget: new.budget,
+            image,
+        };
+        changes.push(Change::CreateAgent(row_of(&created)));
+        self.store.commit(Batch { entries: vec![Body::AgentCreated(created)], changes })?;
+        self.known(&new.agent)
+    }
+
+    /// The image an agent of this component begins with.
+    fn birth_image(
+        &self,
+        agent: &AgentId,
+        component: &Digest,
+        changes: &mut Vec<Change>,
+    ) -> Result<(Digest, State), HostError> {
+        let birth = self.program(component)?.birth()?;
+        let mut state = State::default();
+        let sealed = state.advance(&birth);
+        let image = Image {
+            agent: agent.clone(),
+            component: *component,
+            engine: self.engine.digest(),
+            turn: 0,
+            memories: sealed.memories,
+            globals: sealed.globals,
+        };
+        let bytes = canonical::encode(&image)?;
+        let digest = Digest::of(&bytes);
+        changes.extend(sealed.blobs.into_iter().map(|(digest, bytes)| Change::Blob { digest, bytes }));
+        changes.push(Change::Blob { digest, bytes });
+        state.settle(birth)?;
+        Ok((digest, state))
+    }
+
+    /// An agent that exists.
+    pub fn known(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
+        let row = self.store.agent(agent)?.ok_or_else(|| HostError::NoAgent(agent.to_string()))?;
+        if row.state == AgentState::Removed { Err(HostError::Removed(agent.clone())) } else { Ok(row) }
+    }
+
+    /// Removes an agent: its storage and mailbox go, its records stay.
+    pub fn remove(&self, agent: &AgentId) -> Result<(), HostError> {
+        self.known(agent)?;
+        let entry = Body::AgentRemoved(AgentRemoved { agent: agent.clone() });
+        let changes = vec![Change::RemoveAgent { agent: agent.clone() }];
+        self.store.commit(Batch { entries: vec![entry], changes })?;
+        lock(&self.slot(agent)).warm = None;
+        Ok(())
+    }
+
+    /// Puts a message into an agent's mailbox for a later turn.
+    pub fn post(&self, agent: &AgentId, message: Message) -> Result<(), HostError> {
+        self.known(agent)?;
+        let changes = vec![Change::Enqueue { to: agent.clone(), message }];
+        self.store.commit(Batch { entries: Vec::new(), changes })?;
+        Ok(())
+    }
+
+    /// A person says that an effect in doubt did not happen, or that its outcome is lost: the agent is told that it failed,
+    /// and its turn goes on at the next start.
+    pub fn settle(&self, agent: &AgentId, word: &str) -> Result<(), HostError> {
+        let row = self.known(agent)?;
+        let (AgentState::InDoubt, Some(turn)) = (row.state, row.unfinished) else {
+            return Err(HostError::NotInDoubt(agent.clone()));
+        };
+        let cut = self.cut_off(agent, turn)?;
+        let Some((number, _)) = cut.open else { return Err(HostError::NotInDoubt(agent.clone())) };
+        let outcome = Outcome::Failed(format!("settled by a person: {word}"));
+        let settled = Body::Settled(Box::new(EffectClosed { agent: agent.clone(), turn, number, outcome }));
+        let changes = vec![Change::SetState { agent: agent.clone(), state: AgentState::Asleep }];
+        self.store.commit(Batch { entries: vec![settled], changes })?;
+        Ok(())
+    }
+}
+
+/// The row that goes with an agent's first entry, which is the batch's only one.
+fn row_of(created: &AgentCreated) -> lazaret_store::NewAgent {
+    lazaret_store::NewAgent {
+        agent: created.agent.clone(),
+        component: created.component,
+        world: created.world,
+        engine: created.engine,
+        grants: created.grants.clone(),
+        budget: created.budget.clone(),
+        image: created.image,
+        entry: 0,
+    }
+}

@@ -1,0 +1,125 @@
+//! What can go wrong, in words that help.
+
+use lazaret_gate::bundle::BadBundle;
+use lazaret_gate::canonical::NotCanonical;
+use lazaret_gate::{AgentId, Digest};
+use lazaret_guest::engine::Unsupported;
+use lazaret_guest::state::Unwakeable;
+use lazaret_guest::{Inadmissible, native::heap::HeapError};
+use lazaret_store::StoreError;
+
+/// An operation of the host that failed. Nothing was done unless the text says so.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// The data root.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] Unsupported),
+    /// The component was refused.
+    #[error(transparent)]
+    Inadmissible(#[from] Inadmissible),
+    /// A budget that can't be kept.
+    #[error(transparent)]
+    Budget(#[from] lazaret_gate::budget::BadBudget),
+    /// No such agent.
+    #[error("there is no agent `{0}`; `lazaret agent list` names those there are")]
+    NoAgent(String),
+    /// The agent was removed.
+    #[error("agent `{0}` was removed; its records remain in the journal, and its name is not used again")]
+    Removed(AgentId),
+    /// The agent is in doubt.
+    #[error(
+        "agent `{agent}` is in doubt: effect {number} of turn {turn} (`{effect}`) was begun and it is not known whether it \
+         happened; look at it with `lazaret agent show {agent}` and settle it with `lazaret agent settle {agent} --failed`"
+    )]
+    InDoubt {
+        /// Which.
+        agent: AgentId,
+        /// Which turn.
+        turn: u64,
+        /// Which effect.
+        number: u32,
+        /// What it is.
+        effect: String,
+    },
+    /// Nothing to settle.
+    #[error("agent `{0}` is not in doubt: there is nothing to settle")]
+    NotInDoubt(AgentId),
+    /// The message is too large.
+    #[error("a message of {len} bytes; the most is {most}; put larger things into pieces")]
+    InputTooLarge {
+        /// Its size.
+        len: usize,
+        /// The cap.
+        most: usize,
+    },
+    /// The journal can't be written.
+    #[error("the turn was not taken: {0}")]
+    Unwritten(String),
+    /// The turn was stopped from outside or can't go on.
+    #[error("the turn was not finished: {0}")]
+    Halted(String),
+    /// An unfinished turn did not come out the same when it was taken up again.
+    #[error("turn {turn} of `{agent}` can't be taken up where it was cut off: {why}")]
+    Unresumable {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        turn: u64,
+        /// What differs.
+        why: String,
+    },
+    /// An image can't be woken.
+    #[error("the image of agent `{agent}` can't be woken: {why}")]
+    Image {
+        /// Whose.
+        agent: AgentId,
+        /// Why.
+        why: Unwakeable,
+    },
+    /// A heap can't be had.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
+    /// A record can't be written or read.
+    #[error("a record is damaged: {0}")]
+    Record(#[from] NotCanonical),
+    /// The agent was made under another engine configuration.
+    #[error(
+        "agent `{agent}` was made under engine {was}, and this is engine {is}: its image can't be woken here; use the \
+         version that made it, or create the agent anew"
+    )]
+    OtherEngine {
+        /// Which.
+        agent: AgentId,
+        /// Its engine.
+        was: Digest,
+        /// Ours.
+        is: Digest,
+    },
+    /// No such turn.
+    #[error("agent `{agent}` has no turn {turn}; it has taken {taken}")]
+    NoTurn {
+        /// Which.
+        agent: AgentId,
+        /// What was asked for.
+        turn: u64,
+        /// How many there are.
+        taken: u64,
+    },
+    /// A selection that names nothing.
+    #[error("`{0}` selects no turn: write AGENT, AGENT:TURN or AGENT:FIRST-LAST")]
+    Selection(String),
+    /// A bundle is wrong.
+    #[error("the bundle can't be believed: {0}")]
+    Bundle(#[from] BadBundle),
+    /// A file of the data root.
+    #[error("{what}: {why}")]
+    File {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        why: std::io::Error,
+    },
+}

@@ -1,0 +1,14 @@
+//! Caps on what the host keeps at hand.
+
+/// Heaps of sleeping agents that stay mapped for their next turn, in bytes. Beyond this, the ones not used for longest
+/// are let go and wake from disk.
+pub(crate) const WARM_BYTES: usize = 512 << 20;
+
+/// Programs that stay compiled in memory.
+pub(crate) const WARM_PROGRAMS: usize = 64;
+
+/// Turns taken to deliver agents' messages to each other before control returns to the caller.
+pub(crate) const DELIVERIES: usize = 100;
+
+/// Turns in one bundle.
+pub(crate) const MAX_BUNDLE_TURNS: usize = 100_000;

@@ -1,0 +1,291 @@
+//! The world of a turn that is happening: what it asks is decided, done and written down.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
+use std::sync::Arc;
+
+use lazaret_exec::{Outside, tools};
+use lazaret_gate::outcome::{Entry, KeyInfo};
+use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, TapeEntry};
+use lazaret_gate::{Answer, AgentId, Budget, Caller, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, mediate};
+use lazaret_guest::World;
+use lazaret_store::{Batch, Change, Store};
+
+/// What a turn was given, and how far it had come if it is being taken up again.
+pub(crate) struct Plan {
+    pub(crate) agent: AgentId,
+    pub(crate) turn: u64,
+    /// The mailbox message being answered; 0 if it came straight from outside.
+    pub(crate) message: u64,
+    pub(crate) input: Message,
+    pub(crate) grants: Grants,
+    pub(crate) budget: Budget,
+    pub(crate) resume: Resume,
+}
+
+/// Where a cut-off turn stood.
+#[derive(Default)]
+pub(crate) struct Resume {
+    /// What is on disk: these asks have their outcomes.
+    pub(crate) tape: Vec<TapeEntry>,
+    /// The ask after them was opened, may be done again, and is.
+    pub(crate) reopened: bool,
+    /// Anything of the turn is on disk.
+    pub(crate) begun: bool,
+}
+
+/// The live world.
+pub(crate) struct Live {
+    grants: Grants,
+    budget: Budget,
+    meter: Meter,
+    journal: TurnJournal,
+    executor: TurnExecutor,
+}
+
+/// What is left when the turn is over.
+pub(crate) struct Traces {
+    pub(crate) tape: Vec<TapeEntry>,
+    pub(crate) writes: BTreeMap<String, Option<Entry>>,
+    pub(crate) sent: Vec<(AgentId, Message)>,
+    /// Part of the turn is on disk already.
+    pub(crate) begun: bool,
+}
+
+impl Live {
+    pub(crate) fn new(plan: Plan, store: Arc<Store>, outside: Outside) -> Self {
+        let known = Arc::new(plan.resume.tape);
+        Self {
+            executor: TurnExecutor {
+                agent: plan.agent.clone(),
+                grants: plan.grants.clone(),
+                store: store.clone(),
+                outside,
+                known: known.clone(),
+                writes: BTreeMap::new(),
+                sent: Vec::new(),
+            },
+            journal: TurnJournal {
+                store,
+                agent: plan.agent,
+                turn: plan.turn,
+                message: plan.message,
+                input: (!plan.resume.begun).then_some(plan.input),
+                known,
+                reopened: plan.resume.reopened,
+                begun: plan.resume.begun,
+                tape: Vec::new(),
+                flushed: 0,
+                asked: None,
+                out: false,
+            },
+            grants: plan.grants,
+            budget: plan.budget,
+            meter: Meter::default(),
+        }
+    }
+
+    pub(crate) fn into_traces(self) -> Traces {
+        Traces {
+            tape: self.journal.tape,
+            begun: self.journal.begun,
+            writes: self.executor.writes,
+            sent: self.executor.sent,
+        }
+    }
+}
+
+impl World for Live {
+    fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
+        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
+        mediate(&mut caller, effect, &mut self.journal, &mut self.executor)
+    }
+}
+
+/// Writes a turn down as it happens: in memory while nothing leaves the host, on disk before and after anything does.
+struct TurnJournal {
+    store: Arc<Store>,
+    agent: AgentId,
+    turn: u64,
+    message: u64,
+    /// The input, until it is on disk.
+    input: Option<Message>,
+    known: Arc<Vec<TapeEntry>>,
+    reopened: bool,
+    begun: bool,
+    tape: Vec<TapeEntry>,
+    /// How much of the tape is on disk.
+    flushed: usize,
+    /// The outward ask that is being decided.
+    asked: Option<Effect>,
+    /// It is on disk as opened.
+    out: bool,
+}
+
+impl TurnJournal {
+    fn is_known(&self, number: u32) -> bool {
+        (number as usize) < self.known.len()
+    }
+
+    fn differs(&self, number: u32) -> Halt {
+        Halt::Stopped(format!("effect {number} is not the one that was recorded before the interruption"))
+    }
+}
+
+impl Journal for TurnJournal {
+    fn open(&mut self, number: u32, effect: &Effect) -> Result<(), Halt> {
+        if let Some(known) = self.known.get(number as usize) {
+            return if known.effect == *effect { Ok(()) } else { Err(self.differs(number)) };
+        }
+        if self.flushed < self.known.len() {
+            self.flushed = self.known.len();
+        }
+        if effect.leaves_host() {
+            self.asked = Some(effect.clone());
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, number: u32) -> Result<(), Halt> {
+        if self.is_known(number) {
+            return Ok(());
+        }
+        let Some(effect) = self.asked.take() else { return Err(self.differs(number)) };
+        self.out = true;
+        if std::mem::take(&mut self.reopened) {
+            return Ok(());
+        }
+        let opened = EffectOpened {
+            agent: self.agent.clone(),
+            turn: self.turn,
+            message: self.message,
+            input: self.input.clone(),
+            number,
+            tape: self.tape[self.flushed..].to_vec(),
+            effect,
+        };
+        let changes = vec![Change::Unfinished { agent: self.agent.clone(), turn: Some(self.turn) }];
+        let batch = Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes };
+        if let Err(why) = self.store.commit(batch) {
+            self.out = false;
+            return Err(Halt::Unwritten(why.to_string()));
+        }
+        self.input = None;
+        self.begun = true;
+        Ok(())
+    }
+
+    fn close(&mut self, number: u32, effect: Effect, outcome: &Outcome) -> Result<(), Halt> {
+        if let Some(known) = self.known.get(number as usize)
+            && known.outcome != *outcome
+        {
+            return Err(self.differs(number));
+        }
+        self.asked = None;
+        let what = effect.kind();
+        self.tape.push(TapeEntry { effect, outcome: outcome.clone() });
+        if !std::mem::take(&mut self.out) {
+            return Ok(());
+        }
+        let closed = EffectClosed { agent: self.agent.clone(), turn: self.turn, number, outcome: outcome.clone() };
+        let batch = Batch { entries: vec![Body::EffectClosed(Box::new(closed))], changes: Vec::new() };
+        self.store.commit(batch).map_err(|why| Halt::InDoubt(format!("`{what}` ended, but that can't be recorded: {why}")))?;
+        self.flushed = self.tape.len();
+        Ok(())
+    }
+}
+
+/// Does what belongs to the turn's own transaction itself, and hands the rest on.
+struct TurnExecutor {
+    agent: AgentId,
+    grants: Grants,
+    store: Arc<Store>,
+    outside: Outside,
+    known: Arc<Vec<TapeEntry>>,
+    /// Storage as this turn leaves it: `None` is deleted.
+    writes: BTreeMap<String, Option<Entry>>,
+    sent: Vec<(AgentId, Message)>,
+}
+
+impl Executor for TurnExecutor {
+    fn run(&mut self, permit: Permit) -> Result<Answer, String> {
+        match permit.effect() {
+            Effect::StorageGet { key } => Ok(Answer::Entry(self.get(key)?)),
+            Effect::StorageSet { .. } | Effect::StorageDelete { .. } | Effect::AgentsSend { .. } => {
+                self.change(permit.into_effect())
+            }
+            Effect::StorageList { prefix, after, limit } => {
+                self.list(prefix, after.as_deref(), *limit as usize).map(Answer::Keys)
+            }
+            Effect::ToolsList {} => Ok(Answer::Tools(tools::granted(&self.grants))),
+            _ => match self.known.get(permit.number() as usize) {
+                Some(TapeEntry { outcome: Outcome::Done(answer), .. }) => Ok(answer.clone()),
+                Some(TapeEntry { outcome: Outcome::Failed(why), .. }) => Err(why.clone()),
+                Some(TapeEntry { outcome: Outcome::Refused(_), .. }) => Err("refused before the interruption".to_owned()),
+                None => self.outside.run(permit),
+            },
+        }
+    }
+}
+
+impl TurnExecutor {
+    fn get(&self, key: &str) -> Result<Option<Entry>, String> {
+        if let Some(written) = self.writes.get(key) {
+            return Ok(written.clone());
+        }
+        let stored = self.store.storage_get(&self.agent, key).map_err(|why| why.to_string())?;
+        Ok(stored.map(|(value, version)| Entry { value: value.into(), version }))
+    }
+
+    fn change(&mut self, effect: Effect) -> Result<Answer, String> {
+        match effect {
+            Effect::StorageSet { key, value } => {
+                let version = self.get(&key)?.map_or(0, |entry| entry.version) + 1;
+                self.writes.insert(key, Some(Entry { value, version }));
+                Ok(Answer::Version(version))
+            }
+            Effect::StorageDelete { key } => {
+                let existed = self.get(&key)?.is_some();
+                if existed {
+                    self.writes.insert(key, None);
+                }
+                Ok(Answer::Existed(existed))
+            }
+            Effect::AgentsSend { to, content_type, body } => {
+                let to: AgentId = to.parse().map_err(|why: lazaret_gate::id::BadAgentId| why.to_string())?;
+                let known = self.store.agent(&to).map_err(|why| why.to_string())?;
+                if known.is_none_or(|row| row.state == lazaret_store::AgentState::Removed) {
+                    return Err(format!("there is no agent `{to}`"));
+                }
+                let sender = Some(self.agent.clone());
+                self.sent.push((to, Message { sender, content_type, body }));
+                Ok(Answer::Sent(u32::try_from(self.sent.len() - 1).unwrap_or(u32::MAX)))
+            }
+            other => Err(format!("`{}` changes nothing", other.kind())),
+        }
+    }
+
+    /// Merges what is stored with what this turn wrote, in byte order.
+    fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Result<Vec<KeyInfo>, String> {
+        // Deleted keys hide stored ones, so as many more are read as could be hidden.
+        let wanted = limit.saturating_add(self.writes.len());
+        let stored = self.store.storage_list(&self.agent, prefix, after, wanted).map_err(|why| why.to_string())?;
+        let mut keys: BTreeMap<String, Option<KeyInfo>> = BTreeMap::new();
+        for (key, entry) in &self.writes {
+            if key.starts_with(prefix) && after.is_none_or(|after| key.as_str() > after) {
+                let info = entry.as_ref().map(|entry| KeyInfo {
+                    key: key.clone(),
+                    version: entry.version,
+                    size: entry.value.0.len() as u64,
+                });
+                keys.insert(key.clone(), info);
+            }
+        }
+        for info in stored {
+            if let Slot::Vacant(place) = keys.entry(info.key.clone()) {
+                place.insert(Some(info));
+            }
+        }
+        Ok(keys.into_values().flatten().take(limit).collect())
+    }
+}

@@ -1,0 +1,260 @@
+//! Taking a turn: wake, run, and commit everything or nothing.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+
+use lazaret_gate::canonical;
+use lazaret_gate::image::Image;
+use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
+use lazaret_gate::outcome::Entry;
+use lazaret_gate::record::{Body, Ending, InDoubt, Message, TurnRecord};
+use lazaret_gate::{AgentId, Digest, Halt};
+use lazaret_guest::{Ran, State, Terms, turn};
+use lazaret_store::{AgentRow, AgentState, Batch, Change};
+
+use crate::error::HostError;
+use crate::host::{Host, Slot, lock};
+use crate::limits::DELIVERIES;
+use crate::live::{Live, Plan, Resume, Traces};
+
+/// A turn that is on record.
+#[derive(Clone, Debug)]
+pub struct Turn {
+    /// Its place in the journal.
+    pub seq: u64,
+    /// The record's hash.
+    pub hash: Digest,
+    /// The record.
+    pub record: TurnRecord,
+    /// Pages that it changed.
+    pub pages: usize,
+}
+
+impl Host {
+    /// Takes one turn of an agent with this message and returns when it is on disk.
+    pub fn send(&self, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
+        check_message(&message)?;
+        let slot = self.slot(agent);
+        let mut slot = lock(&slot);
+        let row = self.ready(agent)?;
+        self.take_turn(&mut slot, row, 0, message, Resume::default())
+    }
+
+    /// Lets agents answer what is in their mailboxes until all are empty or [`DELIVERIES`] turns were taken.
+    pub fn deliver(&self) -> Result<Vec<Turn>, HostError> {
+        let mut turns = Vec::new();
+        loop {
+            let mut idle = true;
+            for row in self.store.agents()? {
+                if row.state != AgentState::Asleep || turns.len() >= DELIVERIES {
+                    continue;
+                }
+                let slot = self.slot(&row.agent);
+                let mut slot = lock(&slot);
+                let Some((id, message)) = self.store.mailbox_next(&row.agent)? else { continue };
+                let row = self.ready(&row.agent)?;
+                turns.push(self.take_turn(&mut slot, row, id, message, Resume::default())?);
+                idle = false;
+            }
+            if idle {
+                return Ok(turns);
+            }
+        }
+    }
+
+    /// An agent that can take a turn now.
+    fn ready(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
+        let row = self.known(agent)?;
+        self.check_engine(agent, &row.engine)?;
+        match (row.state, row.unfinished) {
+            (AgentState::InDoubt, Some(turn)) => Err(self.in_doubt(agent, turn)?),
+            (_, Some(turn)) => {
+                // The turn was cut off and nobody has taken it up since the data root was opened.
+                self.resume(agent, turn)?;
+                self.known(agent)
+            }
+            _ => Ok(row),
+        }
+    }
+
+    pub(crate) fn in_doubt(&self, agent: &AgentId, turn: u64) -> Result<HostError, HostError> {
+        let cut = self.cut_off(agent, turn)?;
+        let (number, effect) = cut.open.map_or((0, "?".to_owned()), |(number, effect)| (number, effect.summary()));
+        Ok(HostError::InDoubt { agent: agent.clone(), turn, number, effect })
+    }
+
+    fn woken(&self, slot: &mut Slot, row: &AgentRow) -> Result<State, HostError> {
+        let Some(digest) = row.image else { return Ok(State::default()) };
+        if let Some((warm, state)) = slot.warm.take()
+            && warm == digest
+        {
+            return Ok(state);
+        }
+        let image: Image = canonical::decode(&self.store.blob(&digest)?)?;
+        if image.agent != row.agent || image.component != row.component || image.engine != row.engine {
+            let why = "it is bound to another agent, component or engine".to_owned();
+            return Err(HostError::Image { agent: row.agent.clone(), why: lazaret_guest::state::Unwakeable::Damaged(why) });
+        }
+        let fetch = |digest: &Digest| self.store.blob(digest).map_err(|why| why.to_string());
+        State::wake(&image, fetch).map_err(|why| HostError::Image { agent: row.agent.clone(), why })
+    }
+
+    pub(crate) fn take_turn(
+        &self,
+        slot: &mut Slot,
+        row: AgentRow,
+        message: u64,
+        input: Message,
+        resume: Resume,
+    ) -> Result<Turn, HostError> {
+        let program = self.program(&row.component)?;
+        let state = self.woken(slot, &row)?;
+        let plan = Plan {
+            agent: row.agent.clone(),
+            turn: row.turn + 1,
+            message,
+            input: input.clone(),
+            grants: row.grants.clone(),
+            budget: row.budget.clone(),
+            resume,
+        };
+        let world = Box::new(Live::new(plan, self.store.clone(), self.outside()));
+        let ran = turn::run(&program, &state, &Terms { input: &input, budget: &row.budget }, world);
+        self.finish(slot, row, message, input, state, ran)
+    }
+
+    /// Commits a turn that came to an end; says why for one that didn't.
+    fn finish(
+        &self,
+        slot: &mut Slot,
+        row: AgentRow,
+        message: u64,
+        input: Message,
+        mut state: State,
+        ran: Ran,
+    ) -> Result<Turn, HostError> {
+        let world: Box<dyn Any> = ran.world;
+        let traces = world.downcast::<Live>().map_err(|_| HostError::Halted("its world was lost".into()))?.into_traces();
+        let ending = match ran.ending {
+            Ok(ending) => ending,
+            Err(halt) => return Err(self.halted(&row, halt, &traces)),
+        };
+        let mut changes = Vec::new();
+        let image_after = match &ran.change {
+            Some(change) => Some(seal_image(&row, &mut state, change, &mut changes)?),
+            None => row.image,
+        };
+        let kept = matches!(ending, Ending::Replied(_));
+        let agent = row.agent.clone();
+        let record = TurnRecord {
+            agent: row.agent,
+            turn: row.turn + 1,
+            previous: row.last_entry,
+            component: row.component,
+            engine: row.engine,
+            grants: row.grants,
+            budget: row.budget,
+            image_before: row.image,
+            input,
+            tape: traces.tape,
+            ending,
+            fuel: ran.fuel,
+            image_after,
+        };
+        if kept {
+            changes.extend(transaction(&agent, traces.writes, traces.sent));
+        }
+        if message != 0 {
+            changes.push(Change::Dequeue { agent: agent.clone(), message });
+        }
+        if traces.begun {
+            changes.push(Change::Unfinished { agent: agent.clone(), turn: None });
+        }
+        changes.push(Change::Turned { agent: agent.clone(), turn: record.turn, image: image_after, entry: 0, kept });
+        let entries = vec![Body::Turn(Box::new(record.clone()))];
+        let placed = self.store.commit(Batch { entries, changes })?;
+        let placed = placed.first().ok_or_else(|| HostError::Halted("the journal gave it no place".into()))?;
+        let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
+        // Only now is the change true; a commit that failed leaves the state to be woken anew.
+        if let Some(change) = ran.change {
+            state.settle(change)?;
+        }
+        if let Some(image) = image_after {
+            self.keep_warm(&agent, slot, image, state);
+        }
+        Ok(Turn { seq: placed.seq, hash: placed.hash, record, pages })
+    }
+
+    /// A turn that could not be brought to an end.
+    fn halted(&self, row: &AgentRow, halt: Halt, traces: &Traces) -> HostError {
+        match halt {
+            Halt::InDoubt(why) => {
+                let turn = row.turn + 1;
+                let number = u32::try_from(traces.tape.len().saturating_sub(1)).unwrap_or(u32::MAX);
+                let _ = self.mark_in_doubt(&row.agent, turn, number);
+                HostError::Halted(format!("agent `{}` is in doubt: {why}", row.agent))
+            }
+            Halt::Unwritten(why) => HostError::Unwritten(why),
+            Halt::Stopped(why) => HostError::Halted(why),
+            Halt::Diverged(differs) => {
+                HostError::Unresumable { agent: row.agent.clone(), turn: row.turn + 1, why: differs.to_string() }
+            }
+            Halt::TapeEnds(number) => HostError::Halted(format!("the tape ends at effect {number}")),
+        }
+    }
+
+    /// The agent takes no turn until a person has settled what happened.
+    pub(crate) fn mark_in_doubt(&self, agent: &AgentId, turn: u64, number: u32) -> Result<(), HostError> {
+        let entry = Body::InDoubt(InDoubt { agent: agent.clone(), turn, number });
+        let changes = vec![Change::SetState { agent: agent.clone(), state: AgentState::InDoubt }];
+        self.store.commit(Batch { entries: vec![entry], changes })?;
+        Ok(())
+    }
+}
+
+/// Brings the state's page names up to date, names the image that the turn leaves, and lists what has to be stored.
+fn seal_image(
+    row: &AgentRow,
+    state: &mut State,
+    change: &lazaret_guest::Change,
+    changes: &mut Vec<Change>,
+) -> Result<Digest, HostError> {
+    let sealed = state.advance(change);
+    let image = Image {
+        agent: row.agent.clone(),
+        component: row.component,
+        engine: row.engine,
+        turn: row.turn + 1,
+        memories: sealed.memories,
+        globals: sealed.globals,
+    };
+    let bytes = canonical::encode(&image)?;
+    let digest = Digest::of(&bytes);
+    changes.extend(sealed.blobs.into_iter().map(|(digest, bytes)| Change::Blob { digest, bytes }));
+    changes.push(Change::Blob { digest, bytes });
+    Ok(digest)
+}
+
+/// What a turn that replied leaves behind besides its memory.
+fn transaction(
+    agent: &AgentId,
+    writes: BTreeMap<String, Option<Entry>>,
+    sent: Vec<(AgentId, Message)>,
+) -> impl Iterator<Item = Change> {
+    let writes = writes.into_iter().map(|(key, entry)| match entry {
+        Some(entry) => Change::StorageSet { agent: agent.clone(), key, value: entry.value.0, version: entry.version },
+        None => Change::StorageDelete { agent: agent.clone(), key },
+    });
+    writes.chain(sent.into_iter().map(|(to, message)| Change::Enqueue { to, message }))
+}
+
+fn check_message(message: &Message) -> Result<(), HostError> {
+    let len = message.body.0.len();
+    if len > MAX_INPUT {
+        return Err(HostError::InputTooLarge { len, most: MAX_INPUT });
+    }
+    if message.content_type.len() > MAX_KEY {
+        return Err(HostError::InputTooLarge { len: message.content_type.len(), most: MAX_KEY });
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Connections: how they are set up, and the few that are kept for reading.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::StoreError;
+use crate::limits::IDLE_READERS;
+
+/// How long a connection waits for another process's reader that is rebuilding the log's index.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The one connection that writes.
+pub(crate) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    harden(&conn)?;
+    Ok(conn)
+}
+
+/// Turns on the write-ahead log, flushed at each commit. Not before the file is known to be ours.
+pub(crate) fn enable_log(conn: &Connection) -> Result<(), StoreError> {
+    let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(StoreError::Io {
+            what: "the write-ahead log".into(),
+            why: "this file system can't keep one (it needs shared memory and locks)".into(),
+        });
+    }
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "foreign_keys", true)?;
+    // Carrying the log over is done aside, so that no commit pays for it.
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    Ok(())
+}
+
+/// A connection that carries the log over into the database while the writer goes on.
+pub(crate) fn open_carrier(path: &Path) -> Result<Connection, StoreError> {
+    let conn = open_writer(path)?;
+    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    Ok(conn)
+}
+
+fn harden(conn: &Connection) -> Result<(), StoreError> {
+    conn.busy_timeout(PATIENCE)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    conn.pragma_update(None, "cell_size_check", true)?;
+    Ok(())
+}
+
+/// Connections for reading, opened as threads need them.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    path: PathBuf,
+    /// The medium can't be written at all, so nothing can change and SQLite needs no shared memory.
+    immutable: bool,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Pool {
+    /// Opens the first one, so that what is wrong shows now.
+    pub(crate) fn open(path: PathBuf, log: &Path) -> Result<Self, StoreError> {
+        let mut pool = Self { path, immutable: false, idle: Mutex::default() };
+        let first = match pool.connect() {
+            Ok(conn) => conn,
+            Err(why) if log.metadata().is_ok_and(|log| log.len() > 0) => return Err(why),
+            Err(_) => {
+                pool.immutable = true;
+                pool.connect()?
+            }
+        };
+        pool.put_back(first);
+        Ok(pool)
+    }
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = if self.immutable {
+            Connection::open_with_flags(immutable_uri(&self.path), flags | OpenFlags::SQLITE_OPEN_URI)?
+        } else {
+            Connection::open_with_flags(&self.path, flags)?
+        };
+        harden(&conn)?;
+        // Shows at once whether the log can be read along.
+        conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
+        Ok(conn)
+    }
+
+    fn put_back(&self, conn: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < IDLE_READERS {
+            idle.push(conn);
+        }
+    }
+
+    /// Runs one query that is a single statement.
+    pub(crate) fn glance<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let conn = idle.map_or_else(|| self.connect(), Ok)?;
+        let result = read(&conn);
+        // One that hit a damaged page may hold a damaged cache.
+        if !matches!(result, Err(StoreError::Corrupt { .. })) {
+            self.put_back(conn);
+        }
+        result
+    }
+
+    /// Runs several statements that see one state.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.glance(|conn| {
+            conn.prepare_cached("BEGIN")?.execute([])?;
+            let result = read(conn);
+            let ended = conn.prepare_cached("COMMIT").and_then(|mut commit| commit.execute([]));
+            if ended.is_err() && !conn.is_autocommit() {
+                conn.execute_batch("ROLLBACK")?;
+            }
+            result
+        })
+    }
+
+    /// Closes what is idle, so that the writer's connection is the last and takes the log with it.
+    pub(crate) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// `file:…?immutable=1` with everything but plain characters escaped.
+fn immutable_uri(path: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => uri.push(byte as char),
+            _ => uri.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    uri + "?immutable=1"
+}

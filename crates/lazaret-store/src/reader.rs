@@ -1,0 +1,193 @@
+//! Everything that can be asked of a data root without changing it.
+
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+
+use lazaret_gate::checkpoint::{Checkpoint, Verifier};
+use lazaret_gate::entry::Entry;
+use lazaret_gate::merkle::Prover;
+use lazaret_gate::outcome::KeyInfo;
+use lazaret_gate::record::Message;
+use lazaret_gate::{AgentId, Digest};
+
+use crate::agents::{self, AgentRow};
+use crate::db::Pool;
+use crate::error::StoreError;
+use crate::head::Head;
+use crate::key::HostKey;
+use crate::root::Root;
+use crate::verify::{self, Verified};
+use crate::{blobs, journal, mailbox, schema, storage};
+
+/// Reads a data root. Whatever it returns was checked on the way; what fails the check is an error, never an answer.
+#[derive(Debug)]
+pub struct Reader {
+    pool: Pool,
+    verifier: Verifier,
+}
+
+impl Reader {
+    /// Opens a data root to read, beside whoever writes.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let root = Root::existing(path)?;
+        crate::log::check(&root.log())?;
+        let pool = Pool::open(root.database(), &root.log()).map_err(|why| crate::not_ours(&root, why))?;
+        let named = pool.read(|conn| {
+            schema::insist(conn, &root.database())?;
+            journal::genesis(conn)
+        })?;
+        // A copy without the key can still be read; one with another key was put together from two.
+        if HostKey::read(&root)?.is_some_and(|key| *key.verifier() != named) {
+            return Err(foreign_key(&root));
+        }
+        Self::over(pool, named)
+    }
+
+    /// Reads through these connections. The journal's end is checked against its signature.
+    pub(crate) fn over(pool: Pool, verifier: Verifier) -> Result<Self, StoreError> {
+        pool.read(|conn| {
+            let head = Head::require(conn)?;
+            head.check(&verifier)?;
+            head.check_end(conn)
+        })?;
+        Ok(Self { pool, verifier })
+    }
+
+    pub(crate) fn close(&self) {
+        self.pool.close();
+    }
+
+    /// Whoever checks this journal's signatures needs this.
+    pub fn verifier(&self) -> &Verifier {
+        &self.verifier
+    }
+
+    /// All agents by name, removed ones included.
+    pub fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
+        self.pool.read(agents::all)
+    }
+
+    /// One agent, even if removed.
+    pub fn agent(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
+        self.pool.read(|conn| agents::find(conn, agent))
+    }
+
+    /// The bytes with this digest.
+    pub fn blob(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+        self.pool.glance(|conn| blobs::get(conn, digest))
+    }
+
+    /// Many of them, in the order asked: one state, one connection.
+    pub fn blobs(&self, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
+        self.pool.read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
+    }
+
+    /// Whether there are such bytes.
+    pub fn has_blob(&self, digest: &Digest) -> Result<bool, StoreError> {
+        self.pool.glance(|conn| blobs::has(conn, digest))
+    }
+
+    /// A value of an agent's storage, and its version.
+    pub fn storage_get(&self, agent: &AgentId, key: &str) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+        match self.pool.glance(|conn| storage::get(conn, agent, key)) {
+            // More than one statement went into this answer, and the agent may have been made between them.
+            Err(StoreError::Damaged { .. }) => self.pool.read(|conn| storage::get(conn, agent, key)),
+            answer => answer,
+        }
+    }
+
+    /// Keys of an agent's storage that start with `prefix` and come after `after`, in byte order, at most `limit`.
+    pub fn storage_list(
+        &self,
+        agent: &AgentId,
+        prefix: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<KeyInfo>, StoreError> {
+        self.pool.read(|conn| storage::list(conn, agent, prefix, after, limit))
+    }
+
+    /// The oldest message that waits for an agent, and its number.
+    pub fn mailbox_next(&self, agent: &AgentId) -> Result<Option<(u64, Message)>, StoreError> {
+        self.pool.read(|conn| mailbox::next(conn, agent))
+    }
+
+    /// How many messages wait for an agent.
+    pub fn mailbox_len(&self, agent: &AgentId) -> Result<u64, StoreError> {
+        self.pool.read(|conn| mailbox::len(conn, agent))
+    }
+
+    /// How many entries the journal has.
+    pub fn journal_len(&self) -> Result<u64, StoreError> {
+        self.pool.glance(|conn| Head::require(conn).map(|head| head.size()))
+    }
+
+    /// An entry's canonical bytes.
+    pub fn entry_bytes(&self, seq: u64) -> Result<Vec<u8>, StoreError> {
+        self.pool.read(|conn| journal::entry(conn, seq)).map(|row| row.bytes)
+    }
+
+    /// An entry, read.
+    pub fn entry(&self, seq: u64) -> Result<Entry, StoreError> {
+        journal::decode(seq, &self.entry_bytes(seq)?)
+    }
+
+    /// Hands over the entries of a range in order, until told to stop. What lies past the journal's end is left out.
+    pub fn entries(
+        &self,
+        range: Range<u64>,
+        visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        self.pool.read(|conn| journal::each(conn, range, visit))
+    }
+
+    /// Where an agent's entries stand, of one kind or of one turn if asked so.
+    pub fn agent_entries(
+        &self,
+        agent: &AgentId,
+        kind: Option<&str>,
+        turn: Option<u64>,
+    ) -> Result<Vec<u64>, StoreError> {
+        self.pool.read(|conn| journal::of_agent(conn, agent, kind, turn))
+    }
+
+    /// Where an agent's turn stands, if it was taken.
+    pub fn turn_entry(&self, agent: &AgentId, turn: u64) -> Result<Option<u64>, StoreError> {
+        Ok(self.pool.read(|conn| journal::turn(conn, agent, turn))?.map(|(seq, _)| seq))
+    }
+
+    /// What is on disk of a turn that isn't over: effects opened, closed, in doubt and settled, in order.
+    pub fn unfinished_entries(&self, agent: &AgentId, turn: u64) -> Result<Vec<Entry>, StoreError> {
+        self.pool.read(|conn| journal::unfinished(conn, agent, turn))
+    }
+
+    /// The signed checkpoint over the whole journal, and its note.
+    pub fn head(&self) -> Result<(Checkpoint, String), StoreError> {
+        let head = self.pool.glance(Head::require)?;
+        Ok((head.check(&self.verifier)?, head.note))
+    }
+
+    /// The checkpoints that were asked for, oldest first.
+    pub fn checkpoints(&self) -> Result<Vec<(Checkpoint, String)>, StoreError> {
+        self.pool.read(|conn| journal::checkpoints(conn, &self.verifier))
+    }
+
+    /// Makes proofs for any entry and any earlier size.
+    pub fn prover(&self) -> Result<Prover, StoreError> {
+        self.pool.read(|conn| journal::prover(conn, &self.verifier))
+    }
+
+    /// Recomputes the journal from its first byte; says now and then how far it is.
+    pub fn verify_journal(&self, progress: impl FnMut(u64)) -> Result<Verified, StoreError> {
+        self.pool.read(|conn| verify::journal(conn, &self.verifier, progress))
+    }
+
+    /// Checks everything that isn't journal: agents, storage, messages, blobs and the file's structure.
+    pub fn verify_state(&self) -> Result<(), StoreError> {
+        self.pool.read(verify::state)
+    }
+}
+
+pub(crate) fn foreign_key(root: &Root) -> StoreError {
+    StoreError::KeyBad { path: root.key(), why: "it is not the key that the journal names".to_owned() }
+}

@@ -1,0 +1,128 @@
+//! The data root: one directory, closed to others, held by one process at a time.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::StoreError;
+
+/// Where things lie in the data root.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    path: PathBuf,
+}
+
+/// Held for as long as this process may write. Dropping it lets the next one in.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _file: File,
+}
+
+impl Root {
+    /// Takes the directory, making it if there is none.
+    pub(crate) fn prepare(path: &Path) -> Result<Self, StoreError> {
+        let root = Self { path: path.to_owned() };
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => return Err(StoreError::NotADirectory { path: path.to_owned() }),
+            Ok(_) => {}
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => root.make()?,
+            Err(why) if why.kind() == std::io::ErrorKind::NotADirectory => {
+                return Err(StoreError::NotADirectory { path: path.to_owned() });
+            }
+            Err(why) => return Err(StoreError::io("looking at", path, &why)),
+        }
+        closed_to_others(path)?;
+        Ok(root)
+    }
+
+    /// Takes a directory that must be there already, to read from it.
+    pub(crate) fn existing(path: &Path) -> Result<Self, StoreError> {
+        let root = Self { path: path.to_owned() };
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => Err(StoreError::NotADirectory { path: path.to_owned() }),
+            Ok(_) if !root.database().exists() => Err(StoreError::NoStore { path: path.to_owned() }),
+            Ok(_) => Ok(root),
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
+                Err(StoreError::NoStore { path: path.to_owned() })
+            }
+            Err(why) => Err(StoreError::io("looking at", path, &why)),
+        }
+    }
+
+    fn make(&self) -> Result<(), StoreError> {
+        let failed = |why| StoreError::io("making the directory", &self.path, &why);
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)
+    }
+
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join("lazaret.db")
+    }
+
+    /// SQLite's write-ahead log beside the database.
+    pub(crate) fn log(&self) -> PathBuf {
+        self.path.join("lazaret.db-wal")
+    }
+
+    pub(crate) fn key(&self) -> PathBuf {
+        self.path.join("host.key")
+    }
+
+    /// Takes the lock or says who has it.
+    pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
+        let path = self.path.join("lazaret.lock");
+        let failed = |why| StoreError::io("locking", &path, &why);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let read = file.take(32).read_to_string(&mut text);
+                return Err(StoreError::Busy { pid: read.ok().and_then(|_| text.trim().parse().ok()) });
+            }
+            Err(TryLockError::Error(why)) => return Err(failed(why)),
+        }
+        file.set_len(0).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        writeln!(file, "{}", std::process::id()).map_err(failed)?;
+        Ok(Lock { _file: file })
+    }
+
+    /// Makes the database's file, empty and closed to others, if there is none; SQLite gives its log the same mode.
+    /// Never opens an existing one: closing it again would drop the locks that SQLite holds on it in this process.
+    pub(crate) fn make_database(&self) -> Result<(), StoreError> {
+        let path = self.database();
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(_) => self.sync(),
+            Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => closed_to_others(&path),
+            Err(why) => Err(StoreError::io("making", &path, &why)),
+        }
+    }
+
+    /// Makes the directory's own entries durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        let failed = |why| StoreError::io("flushing the directory", &self.path, &why);
+        File::open(&self.path).and_then(|directory| directory.sync_all()).map_err(failed)
+    }
+}
+
+/// Refuses what others may open, or what is another's.
+pub(crate) fn closed_to_others(path: &Path) -> Result<(), StoreError> {
+    let found = fs::metadata(path).map_err(|why| StoreError::io("looking at", path, &why))?;
+    let me = rustix::process::geteuid().as_raw();
+    if found.uid() != me {
+        return Err(StoreError::Owner { path: path.to_owned(), owner: found.uid(), me });
+    }
+    let mode = found.mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(StoreError::Exposed { path: path.to_owned(), mode, directory: found.is_dir() });
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! The data root: who may open it, and what is refused.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on has failed")]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use common::*;
+use lazaret_store::{Store, StoreError};
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().mode() & 0o7777
+}
+
+fn chmod(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn refusal(path: &Path) -> StoreError {
+    Store::open(path, now).map(drop).expect_err("this can't be opened")
+}
+
+fn sql(root: &Path, sql: &str) {
+    rusqlite::Connection::open(root.join("lazaret.db")).unwrap().execute_batch(sql).unwrap();
+}
+
+#[test]
+fn everything_made_is_closed_to_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("deep/er/root");
+    let store = open(&root);
+    store.commit(creation("a")).unwrap();
+    assert_eq!(mode(&root), 0o700);
+    let mut seen = 0;
+    for file in fs::read_dir(&root).unwrap() {
+        let path = file.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 5, "database, log, its index, key and lock");
+    drop(store);
+    assert!(!root.join("lazaret.db-wal").exists(), "a closed data root is one database file");
+}
+
+#[test]
+fn a_second_process_is_told_who_has_it() {
+    let dir = dir();
+    let store = open(dir.path());
+    assert_eq!(refusal(dir.path()), StoreError::Busy { pid: Some(std::process::id()) });
+    let reader = Store::open_read_only(dir.path()).unwrap();
+    store.commit(creation("a")).unwrap();
+    assert_eq!(reader.agents().unwrap().len(), 1, "reading goes on beside it");
+    store.close();
+    open(dir.path());
+}
+
+#[test]
+fn open_to_others_is_refused() {
+    let dir = dir();
+    drop(open(dir.path()));
+    for (path, loose, tight) in [(dir.path(), 0o750, 0o700), (&dir.path().join("host.key"), 0o644, 0o600)] {
+        chmod(path, loose);
+        let refused = refusal(path.parent().filter(|_| !path.is_dir()).unwrap_or(dir.path()));
+        assert_eq!(refused, StoreError::Exposed { path: path.into(), mode: loose, directory: path.is_dir() });
+        assert!(refused.to_string().contains(&format!("chmod {tight:o}")), "{refused}");
+        chmod(path, tight);
+    }
+    chmod(&dir.path().join("lazaret.db"), 0o666);
+    assert!(matches!(refusal(dir.path()), StoreError::Exposed { mode: 0o666, .. }));
+    chmod(&dir.path().join("lazaret.db"), 0o600);
+    open(dir.path());
+}
+
+#[test]
+fn a_file_or_a_foreign_directory_is_refused() {
+    let dir = dir();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert_eq!(refusal(&file), StoreError::NotADirectory { path: file.clone() });
+    assert_eq!(refusal(&file.join("below")), StoreError::NotADirectory { path: file.join("below") });
+    let me = rustix::process::geteuid().as_raw();
+    if me == 0 {
+        std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
+        assert_eq!(refusal(dir.path()), StoreError::Owner { path: dir.path().into(), owner: 65534, me: 0 });
+    } else {
+        let refused = refusal(Path::new("/"));
+        assert_eq!(refused, StoreError::Owner { path: "/".into(), owner: 0, me });
+    }
+}
+
+#[test]
+fn a_read_only_root_is_refused_to_writers_only() {
+    let dir = dir();
+    let store = open(dir.path());
+    store.commit(creation("a")).unwrap();
+    drop(store);
+    if rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: root may write everywhere; run as another user to test a read-only data root");
+        return;
+    }
+    fs::remove_file(dir.path().join("lazaret.lock")).unwrap();
+    chmod(dir.path(), 0o500);
+    let refused = refusal(dir.path());
+    let reader = Store::open_read_only(dir.path()).and_then(|reader| reader.agents());
+    chmod(dir.path(), 0o700);
+    assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused}");
+    assert_eq!(reader.unwrap().len(), 1);
+}
+
+#[test]
+fn other_formats_are_told_apart() {
+    let dir = dir();
+    drop(open(dir.path()));
+    sql(dir.path(), "PRAGMA user_version = 9");
+    assert_eq!(refusal(dir.path()), StoreError::Newer { found: 9, known: 1 });
+    assert_eq!(Store::open_read_only(dir.path()).unwrap_err(), StoreError::Newer { found: 9, known: 1 });
+    sql(dir.path(), "PRAGMA user_version = 1; PRAGMA application_id = 77");
+    assert!(matches!(refusal(dir.path()), StoreError::NotOurs { .. }));
+    fs::write(dir.path().join("lazaret.db"), "not a database, by any means: only some text").unwrap();
+    assert!(matches!(refusal(dir.path()), StoreError::NotOurs { .. }), "{:?}", refusal(dir.path()));
+    assert!(matches!(Store::open_read_only(dir.path()), Err(StoreError::NotOurs { .. })));
+}
+
+#[test]
+fn a_changed_schema_is_damage() {
+    let dir = dir();
+    drop(open(dir.path()));
+    sql(dir.path(), "DROP TRIGGER journal_no_delete");
+    assert!(matches!(refusal(dir.path()), StoreError::Damaged { .. }));
+    assert!(matches!(Store::open_read_only(dir.path()), Err(StoreError::Damaged { .. })));
+}
+
+#[test]
+fn the_key_is_never_made_twice() {
+    let dir = dir();
+    let key = dir.path().join("host.key");
+    let store = open(dir.path());
+    let verifier = store.verifier().clone();
+    let secret = store.secret("code");
+    assert_ne!(secret, store.secret("other"));
+    drop(store);
+    assert_eq!(fs::read(&key).unwrap().len(), 32);
+    let store = open(dir.path());
+    assert_eq!((store.verifier(), store.secret("code")), (&verifier, secret), "the same after a restart");
+    drop(store);
+
+    fs::rename(&key, dir.path().join("aside")).unwrap();
+    assert_eq!(refusal(dir.path()), StoreError::KeyMissing { path: key.clone() });
+    assert!(!key.exists());
+    assert_eq!(Store::open_read_only(dir.path()).unwrap().verifier(), &verifier, "a copy without the key can be read");
+
+    for wrong in [vec![], vec![1; 31], vec![1; 33], vec![1; 32]] {
+        fs::write(&key, &wrong).unwrap();
+        chmod(&key, 0o600);
+        assert!(matches!(refusal(dir.path()), StoreError::KeyBad { .. }), "{} bytes", wrong.len());
+        assert!(matches!(Store::open_read_only(dir.path()), Err(StoreError::KeyBad { .. })));
+        assert_eq!(fs::read(&key).unwrap(), wrong);
+    }
+    fs::rename(dir.path().join("aside"), &key).unwrap();
+    open(dir.path());
+}
+
+#[test]
+fn a_crash_between_key_and_journal_is_no_harm() {
+    let dir = dir();
+    fs::write(dir.path().join("host.key.new"), "half").unwrap();
+    drop(open(dir.path()));
+    let key = fs::read(dir.path().join("host.key")).unwrap();
+    fs::remove_file(dir.path().join("lazaret.db")).unwrap();
+    drop(open(dir.path()));
+    assert_eq!(fs::read(dir.path().join("host.key")).unwrap(), key);
+}
+
+#[test]
+fn reading_needs_something_to_read() {
+    let dir = dir();
+    let nowhere = dir.path().join("nowhere");
+    assert_eq!(Store::open_read_only(&nowhere).unwrap_err(), StoreError::NoStore { path: nowhere.clone() });
+    assert_eq!(Store::open_read_only(dir.path()).unwrap_err(), StoreError::NoStore { path: dir.path().into() });
+    assert!(!nowhere.exists());
+}

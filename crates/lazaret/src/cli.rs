@@ -1,0 +1,58 @@
+//! What can be typed. Each command's help is the doc comment of its own file's arguments.
+
+use std::path::PathBuf;
+
+use clap::{ColorChoice, Parser, Subcommand};
+
+use crate::commands::{agent, bundle, completions, demo, init, journal, man, replay, run, verify};
+
+/// A quarantine station for AI agents.
+///
+/// Runs untrusted agents as WebAssembly components. Whatever an agent asks of the world passes one gate; every turn is a
+/// recorded, chained, signed fact; anybody can run the record again and get the same bytes.
+#[derive(Parser)]
+#[command(name = "lazaret", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+pub(crate) struct Cli {
+    /// Where everything is kept
+    ///
+    /// The default is the platform's data directory. Nothing is written anywhere else, except what `-o` names.
+    #[arg(long, global = true, value_name = "DIR", env = "LAZARET_DATA_DIR", hide_env_values = true)]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Print JSON for programs instead of text for people
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    /// When to use colours
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: ColorChoice,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    Demo(demo::Args),
+    Run(run::Args),
+    Agent(agent::Args),
+    Replay(replay::Args),
+    Journal(journal::Args),
+    Bundle(bundle::Args),
+    Verify(verify::Args),
+    Init(init::Args),
+    Completions(completions::Args),
+    Man(man::Args),
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; for replay and verify: MATCH
+  1  it could not be done
+  2  the command line is wrong
+  3  a component, bundle or other input was refused
+  4  MISMATCH: a record and its replay differ, or a journal or bundle is not what was signed
+  5  UNVERIFIABLE: something that a replay needs is missing
+  6  the agent's turn failed or was stopped; it is on record and nothing else of it was kept
+  7  the data root is in use by another process
+  8  the agent is in doubt: a person has to settle an effect";

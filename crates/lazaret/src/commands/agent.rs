@@ -1,0 +1,257 @@
+//! `lazaret agent`
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use lazaret_gate::image::{Image, WASM_PAGE};
+use lazaret_gate::{AgentId, Digest, canonical};
+use lazaret_guest::State;
+use lazaret_host::NewAgent;
+use lazaret_store::{AgentRow, AgentState, Reader};
+use serde_json::json;
+
+use super::terms::{BudgetArgs, GrantArgs, MessageArgs};
+use super::{open_host, open_reader, read_component, turn};
+use crate::cli::Cli;
+use crate::failure::{Code, Failure};
+use crate::text::{cut, grouped};
+use crate::ui::{Tone, Ui};
+
+/// Make, list, look at, talk to and remove agents
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make an agent from a component
+    Create {
+        /// Its name: lower-case letters, digits and `-`; never used again
+        name: AgentId,
+        /// A WebAssembly component: a durable agent or a WASI 0.2 command
+        component: PathBuf,
+        #[command(flatten)]
+        grants: GrantArgs,
+        #[command(flatten)]
+        budget: BudgetArgs,
+    },
+    /// List agents
+    List {
+        /// Removed ones too
+        #[arg(long)]
+        all: bool,
+    },
+    /// Show what is known of an agent
+    Show {
+        /// Which
+        name: AgentId,
+        /// Show its sleeping memory, without running it
+        #[arg(long)]
+        memory: bool,
+        /// First byte to show
+        #[arg(long, value_name = "ADDRESS", requires = "memory", value_parser = address)]
+        at: Option<u64>,
+        /// How many bytes to show
+        #[arg(long, value_name = "BYTES", requires = "memory", default_value_t = 256)]
+        len: usize,
+        /// Which of its memories
+        #[arg(long, value_name = "N", requires = "memory", default_value_t = 0)]
+        number: usize,
+        /// Find a text in its memory
+        #[arg(long, value_name = "TEXT", requires = "memory", conflicts_with = "at")]
+        find: Option<String>,
+    },
+    /// Send an agent a message and show its reply
+    Send {
+        /// Which
+        name: AgentId,
+        /// The message
+        message: Option<String>,
+        #[command(flatten)]
+        input: MessageArgs,
+    },
+    /// Say how an effect in doubt ended, so that its agent can go on
+    Settle {
+        /// Which
+        name: AgentId,
+        /// It did not happen, or nobody can tell: the agent is told that it failed
+        #[arg(long, required = true)]
+        failed: bool,
+        /// Why you think so; recorded
+        #[arg(long, value_name = "TEXT", default_value = "taken as failed")]
+        note: String,
+    },
+    /// Remove an agent; its records stay
+    Rm {
+        /// Which
+        name: AgentId,
+    },
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
+    parsed.map_err(|_| format!("`{text}` is not an address; write it like 1048576 or 0x100000"))
+}
+
+pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
+    match &args.command {
+        Command::Create { name, component, grants, budget } => {
+            let component = read_component(component)?;
+            let host = open_host(cli, ui, Vec::new())?;
+            ui.progress("inspecting and compiling…");
+            let new = NewAgent { agent: name.clone(), grants: grants.grants(), budget: budget.budget() };
+            let row = host.create(new, &component)?;
+            ui.progress_done();
+            ui.json(&row_json(&row));
+            ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));
+            Ok(Code::Done)
+        }
+        Command::List { all } => list(&open_reader(cli)?, *all, ui),
+        Command::Show { name, memory, at, len, number, find } => {
+            let reader = open_reader(cli)?;
+            let row = reader.agent(name)?.ok_or_else(|| lazaret_host::HostError::NoAgent(name.to_string()))?;
+            if *memory {
+                let look = Look { at: *at, len: (*len).min(1 << 20), number: *number, find: find.as_deref() };
+                return show_memory(&reader, &row, &look, ui);
+            }
+            show(&reader, &row, ui)
+        }
+        Command::Send { name, message, input } => {
+            let message = input.message(message.as_deref())?;
+            let host = open_host(cli, ui, Vec::new())?;
+            let taken = host.send(name, message)?;
+            turn::show(ui, &taken);
+            for delivered in host.deliver()? {
+                ui.note(&ui.paint(Tone::Quiet, &turn::summary(&delivered)));
+            }
+            Ok(turn::code(&taken.record.ending))
+        }
+        Command::Settle { name, failed: _, note } => {
+            let host = open_host(cli, ui, Vec::new())?;
+            host.settle(name, note)?;
+            let recovered = host.recover()?;
+            super::report_recovery(ui, &recovered);
+            ui.json(&json!({ "settled": name }));
+            ui.line(&format!("{} {name}", ui.paint(Tone::Good, "settled")));
+            Ok(Code::Done)
+        }
+        Command::Rm { name } => {
+            open_host(cli, ui, Vec::new())?.remove(name)?;
+            ui.json(&json!({ "removed": name }));
+            ui.line(&format!("{} {name}", ui.paint(Tone::Good, "removed")));
+            Ok(Code::Done)
+        }
+    }
+}
+
+fn row_json(row: &AgentRow) -> serde_json::Value {
+    json!({
+        "agent": row.agent, "world": row.world, "state": row.state.name(), "turn": row.turn, "component": row.component,
+        "engine": row.engine, "grants": row.grants, "budget": row.budget, "image": row.image, "unfinished": row.unfinished,
+    })
+}
+
+fn list(reader: &Reader, all: bool, ui: &Ui) -> Result<Code, Failure> {
+    let mut rows = reader.agents()?;
+    rows.retain(|row| all || row.state != AgentState::Removed);
+    ui.json(&rows.iter().map(row_json).collect::<Vec<_>>());
+    if rows.is_empty() {
+        ui.line("no agents yet; `lazaret agent create NAME COMPONENT` makes one");
+        return Ok(Code::Done);
+    }
+    ui.line(&ui.paint(Tone::Strong, &format!("{:<24} {:<10} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT")));
+    for row in &rows {
+        let name = cut(row.agent.as_str(), 24);
+        let state = row.state.name();
+        ui.line(&format!("{name:<24} {state:<10} {:<9} {:>6}  {}", row.world.name(), row.turn, row.component.short()));
+    }
+    Ok(Code::Done)
+}
+
+fn show(reader: &Reader, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
+    ui.json(&row_json(row));
+    let field = |name: &str, value: &str| ui.line(&format!("{} {value}", ui.paint(Tone::Quiet, &format!("{name:<10}"))));
+    field("agent", row.agent.as_str());
+    field("state", &row.state.name());
+    field("world", row.world.name());
+    field("turns", &row.turn.to_string());
+    field("mailbox", &reader.mailbox_len(&row.agent)?.to_string());
+    field("component", &row.component.to_string());
+    field("image", &row.image.map_or("none: every turn starts anew".to_owned(), |image| image.to_string()));
+    let grants: Vec<_> = row.grants.iter().map(ToString::to_string).collect();
+    field("grants", &grants.join(", "));
+    let budget = &row.budget;
+    field(
+        "budget",
+        &format!(
+            "{} fuel, {} MiB, {} ms, {} effects, {} KiB",
+            grouped(budget.fuel),
+            budget.memory >> 20,
+            grouped(budget.wall_ms),
+            grouped(u64::from(budget.effects)),
+            grouped(budget.bytes >> 10)
+        ),
+    );
+    if let Some(turn) = row.unfinished {
+        field("unfinished", &format!("turn {turn}"));
+        for entry in reader.unfinished_entries(&row.agent, turn)? {
+            field("", &format!("journal entry {}: {}", entry.seq, super::journal::headline(&entry)));
+        }
+    }
+    Ok(Code::Done)
+}
+
+/// Which part of a memory to show.
+struct Look<'a> {
+    at: Option<u64>,
+    len: usize,
+    number: usize,
+    find: Option<&'a str>,
+}
+
+fn show_memory(reader: &Reader, row: &AgentRow, look: &Look<'_>, ui: &Ui) -> Result<Code, Failure> {
+    let digest = row.image.ok_or_else(|| Failure::Input(format!("agent `{}` is stateless: it has no memory between turns", row.agent)))?;
+    let damaged = |why: String| Failure::Failed(format!("the image of `{}` can't be read: {why}", row.agent));
+    let image: Image = canonical::decode(&reader.blob(&digest)?).map_err(|why| damaged(why.to_string()))?;
+    let fetch = |digest: &Digest| reader.blob(digest).map_err(|why| why.to_string());
+    let state = State::wake(&image, fetch).map_err(|why| damaged(why.to_string()))?;
+    if look.at.is_none() && look.find.is_none() {
+        return show_layout(row, &image, ui);
+    }
+    let memory = image.memories.get(look.number).ok_or_else(|| {
+        Failure::Input(format!("agent `{}` has {} memories; the first is number 0", row.agent, image.memories.len()))
+    })?;
+    let size = memory.size as usize * WASM_PAGE;
+    let start = match (look.at, look.find) {
+        (_, Some(text)) => {
+            let all = state.read(look.number, 0, size).unwrap_or_default().0;
+            let found = all.windows(text.len().max(1)).position(|window| window == text.as_bytes());
+            found.ok_or_else(|| Failure::Input(format!("`{text}` is nowhere in memory {}", look.number)))? as u64 & !15
+        }
+        (at, None) => at.unwrap_or(0),
+    };
+    let bytes = state.read(look.number, start, look.len).unwrap_or_default();
+    ui.json(&json!({ "image": digest, "memory": look.number, "at": start, "bytes": bytes }));
+    for (row, chunk) in bytes.0.chunks(16).enumerate() {
+        let hex: String = chunk.iter().map(|byte| format!("{byte:02x} ")).collect();
+        let text: String = chunk.iter().map(|b| if (0x20..0x7f).contains(b) { char::from(*b) } else { '.' }).collect();
+        ui.line(&format!("{:08x}  {hex:<48} {text}", start + row as u64 * 16));
+    }
+    Ok(Code::Done)
+}
+
+fn show_layout(row: &AgentRow, image: &Image, ui: &Ui) -> Result<Code, Failure> {
+    let globals: usize = image.globals.iter().map(Vec::len).sum();
+    ui.json(&json!({ "agent": row.agent, "turn": image.turn, "image": row.image, "layout": image }));
+    ui.line(&format!("image of {} after turn {}", row.agent, image.turn));
+    for (number, memory) in image.memories.iter().enumerate() {
+        let used = memory.nodes.iter().flatten().count();
+        let size = grouped(memory.size as u64 * WASM_PAGE as u64);
+        ui.line(&format!("memory {number}: {size} bytes, {used} of {} MiB in use", (memory.size as usize).div_ceil(16)));
+    }
+    ui.line(&format!("globals: {globals}"));
+    ui.line("look inside with --at ADDRESS or --find TEXT");
+    Ok(Code::Done)
+}

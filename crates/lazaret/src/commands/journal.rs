@@ -1,0 +1,157 @@
+//! `lazaret journal`
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use clap::Subcommand;
+use lazaret_gate::entry::Entry;
+use lazaret_gate::record::{Body, Ending};
+use lazaret_gate::{Digest, merkle};
+use lazaret_store::{Batch, Change, Reader};
+use serde_json::json;
+
+use super::{open_host, open_reader};
+use crate::cli::Cli;
+use crate::failure::{Code, Failure};
+use crate::text::{cut, date, grouped, visible};
+use crate::ui::{Tone, Ui};
+
+/// Read and check the journal
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show the newest entries
+    Tail {
+        /// How many
+        #[arg(short = 'n', long, default_value_t = 20)]
+        lines: u64,
+    },
+    /// Show one entry, whole
+    Show {
+        /// Its place, from 0
+        entry: u64,
+    },
+    /// Check every entry's hash and link, the Merkle root and the signed checkpoint
+    Verify,
+    /// Prove that an entry is in the signed journal
+    Proof {
+        /// Its place, from 0
+        entry: u64,
+    },
+    /// Sign and keep a checkpoint, and print it
+    Checkpoint,
+}
+
+pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
+    match &args.command {
+        Command::Tail { lines } => tail(&open_reader(cli)?, *lines, ui),
+        Command::Show { entry } => show(&open_reader(cli)?, *entry, ui),
+        Command::Verify => verify(&open_reader(cli)?, ui),
+        Command::Proof { entry } => proof(&open_reader(cli)?, *entry, ui),
+        Command::Checkpoint => {
+            let host = open_host(cli, ui, Vec::new())?;
+            host.store().commit(Batch { entries: Vec::new(), changes: vec![Change::Checkpoint] })?;
+            let (checkpoint, note) = host.store().head()?;
+            ui.json(&json!({ "size": checkpoint.size, "root": STANDARD.encode(checkpoint.root), "note": note }));
+            ui.line(note.trim_end());
+            Ok(Code::Done)
+        }
+    }
+}
+
+/// An entry in a few words.
+pub(crate) fn headline(entry: &Entry) -> String {
+    let text = match &entry.body {
+        Body::Genesis(genesis) => format!("genesis {}", genesis.key),
+        Body::ComponentAdmitted(body) => {
+            format!("component {} admitted, {}, {} bytes", body.component.short(), body.world.name(), grouped(body.size))
+        }
+        Body::AgentCreated(body) => format!("agent {} created from {}", body.agent, body.component.short()),
+        Body::AgentRemoved(body) => format!("agent {} removed", body.agent),
+        Body::EffectOpened(body) => format!("{} turn {} effect {} opened: {}", body.agent, body.turn, body.number, body.effect.summary()),
+        Body::EffectClosed(body) => format!("{} turn {} effect {} closed", body.agent, body.turn, body.number),
+        Body::InDoubt(body) => format!("{} turn {} effect {} in doubt", body.agent, body.turn, body.number),
+        Body::Settled(body) => format!("{} turn {} effect {} settled", body.agent, body.turn, body.number),
+        Body::Turn(turn) => {
+            let ending = match &turn.ending {
+                Ending::Replied(_) => "replied".to_owned(),
+                Ending::Failed(_) => "failed".to_owned(),
+                Ending::Stopped(stop) => format!("stopped ({})", stop.cause.name()),
+            };
+            let refused = turn.tape.iter().filter(|entry| entry.outcome.verdict() == "refusal").count();
+            format!(
+                "{} turn {} {ending}, {} effects, {refused} refused, {} fuel",
+                turn.agent,
+                turn.turn,
+                turn.tape.len(),
+                grouped(turn.fuel)
+            )
+        }
+    };
+    visible(&text)
+}
+
+fn tail(reader: &Reader, lines: u64, ui: &Ui) -> Result<Code, Failure> {
+    let len = reader.journal_len()?;
+    let mut rows = Vec::new();
+    for seq in len.saturating_sub(lines)..len {
+        let entry = reader.entry(seq)?;
+        ui.line(&format!("{seq:>6}  {}  {}", ui.paint(Tone::Quiet, &date(entry.time)), cut(&headline(&entry), 160)));
+        rows.push(json!({ "seq": seq, "time": entry.time, "kind": entry.body.kind(), "text": headline(&entry) }));
+    }
+    ui.json(&rows);
+    Ok(Code::Done)
+}
+
+fn show(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
+    let bytes = reader.entry_bytes(seq)?;
+    let entry = reader.entry(seq)?;
+    ui.json(&json!({ "hash": Digest::of(&bytes), "entry": entry }));
+    if !ui.is_json() {
+        ui.line(&format!("entry {seq} · {} · {}", date(entry.time), entry.body.kind()));
+        ui.line(&format!("hash  {}", Digest::of(&bytes)));
+        ui.line(&format!("prev  {}", entry.prev));
+        let text = serde_json::to_string_pretty(&entry.body).map_err(|why| Failure::Failed(why.to_string()))?;
+        ui.line(&crate::text::visible_lines(&text));
+    }
+    Ok(Code::Done)
+}
+
+fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
+    let verified = reader.verify_journal(|done| {
+        if done.is_multiple_of(10_000) {
+            ui.progress(&format!("{} entries checked", grouped(done)));
+        }
+    });
+    ui.progress_done();
+    let verified = verified.map_err(|why| Failure::Mismatch(format!("the journal is not what was signed: {why}")))?;
+    let (checkpoint, _) = reader.head()?;
+    ui.json(&json!({ "entries": verified.entries, "root": STANDARD.encode(checkpoint.root), "key": reader.verifier().to_text() }));
+    ui.line(&format!("{} {} entries, chained and signed", ui.paint(Tone::Good, "OK"), grouped(verified.entries)));
+    ui.line(&format!("root  {}", STANDARD.encode(checkpoint.root)));
+    ui.line(&format!("key   {}", reader.verifier().to_text()));
+    Ok(Code::Done)
+}
+
+fn proof(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
+    let bytes = reader.entry_bytes(seq)?;
+    let (checkpoint, note) = reader.head()?;
+    let size = usize::try_from(checkpoint.size).unwrap_or(usize::MAX);
+    let steps = reader.prover()?.inclusion(usize::try_from(seq).unwrap_or(usize::MAX), size);
+    let steps = steps.ok_or_else(|| Failure::Input(format!("the journal has {size} entries; there is no entry {seq}")))?;
+    let leaf = merkle::leaf(&bytes);
+    if !merkle::verify_inclusion(&leaf, seq, checkpoint.size, &steps, &checkpoint.root) {
+        return Err(Failure::Mismatch(format!("entry {seq} is not under the signed root: the journal was changed")));
+    }
+    let steps: Vec<_> = steps.iter().map(|step| STANDARD.encode(step)).collect();
+    ui.json(&json!({ "entry": seq, "leaf": STANDARD.encode(leaf), "inclusion": steps, "checkpoint": note }));
+    ui.line(&format!("leaf  {}", STANDARD.encode(leaf)));
+    steps.iter().for_each(|step| ui.line(&format!("step  {step}")));
+    ui.line("");
+    ui.line(note.trim_end());
+    Ok(Code::Done)
+}

@@ -1,0 +1,101 @@
+//! One file per command.
+
+pub(crate) mod agent;
+pub(crate) mod bundle;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod init;
+pub(crate) mod journal;
+pub(crate) mod man;
+pub(crate) mod replay;
+pub(crate) mod run;
+pub(crate) mod terms;
+pub(crate) mod turn;
+pub(crate) mod verify;
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use lazaret_host::{Host, Recovered};
+use lazaret_store::{Reader, Store};
+
+use crate::cli::{Cli, Command};
+use crate::failure::{Code, Failure};
+use crate::ui::{Tone, Ui};
+
+pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
+    match &cli.command {
+        Command::Demo(args) => demo::run(args, ui),
+        Command::Run(args) => run::run(args, cli, ui),
+        Command::Agent(args) => agent::run(args, cli, ui),
+        Command::Replay(args) => replay::run(args, cli, ui),
+        Command::Journal(args) => journal::run(args, cli, ui),
+        Command::Bundle(args) => bundle::run(args, cli, ui),
+        Command::Verify(args) => verify::run(args, ui),
+        Command::Init(args) => init::run(args, ui),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args, ui),
+    }
+}
+
+/// The data root: `--data-dir` or `LAZARET_DATA_DIR`, else the platform's data directory.
+pub(crate) fn data_dir(cli: &Cli) -> Result<PathBuf, Failure> {
+    if let Some(dir) = &cli.data_dir {
+        return Ok(dir.clone());
+    }
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = if cfg!(target_os = "macos") {
+        absolute("HOME").map(|home| home.join("Library/Application Support"))
+    } else {
+        absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
+    };
+    let base = base.ok_or_else(|| Failure::Failed("there is no home directory to keep data in; set LAZARET_DATA_DIR".into()))?;
+    Ok(base.join("lazaret"))
+}
+
+/// Opens the data root for writing and takes up what a crash cut off.
+pub(crate) fn open_host(cli: &Cli, ui: &Ui, environment: Vec<(String, String)>) -> Result<Host, Failure> {
+    let host = Host::open(&data_dir(cli)?)?.with_environment(environment);
+    let recovered = host.recover()?;
+    report_recovery(ui, &recovered);
+    Ok(host)
+}
+
+fn report_recovery(ui: &Ui, recovered: &Recovered) {
+    for turn in &recovered.finished {
+        let (agent, number) = (&turn.record.agent, turn.record.turn);
+        ui.note(&format!("{} turn {number} of `{agent}` was cut off and is now finished", ui.paint(Tone::Odd, "recovered:")));
+    }
+    for agent in &recovered.in_doubt {
+        ui.note(&format!("{} agent `{agent}` waits for a person: lazaret agent show {agent}", ui.paint(Tone::Bad, "in doubt:")));
+    }
+    for (agent, why) in &recovered.failed {
+        ui.note(&format!("{} `{agent}`: {why}", ui.paint(Tone::Bad, "not recovered:")));
+    }
+}
+
+/// Opens the data root for reading; another process may be writing to it.
+pub(crate) fn open_reader(cli: &Cli) -> Result<Reader, Failure> {
+    Ok(Store::open_read_only(&data_dir(cli)?)?)
+}
+
+/// Reads a file that the user named, or standard input for `-`, up to a limit.
+pub(crate) fn read_input(path: &Path, most: usize) -> Result<Vec<u8>, Failure> {
+    let fail = |why| Failure::File { what: "can't read", path: path.display().to_string(), why };
+    let mut bytes = Vec::new();
+    // One byte more than allowed, so that too much is told from just enough.
+    let limit = most as u64 + 1;
+    if path == Path::new("-") {
+        std::io::stdin().lock().take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    } else {
+        std::fs::File::open(path).map_err(fail)?.take(limit).read_to_end(&mut bytes).map_err(fail)?;
+    }
+    if bytes.len() > most {
+        return Err(Failure::Input(format!("`{}` is larger than {most} bytes", path.display())));
+    }
+    Ok(bytes)
+}
+
+pub(crate) fn read_component(path: &Path) -> Result<Vec<u8>, Failure> {
+    read_input(path, lazaret_guest::limits::MAX_COMPONENT)
+}

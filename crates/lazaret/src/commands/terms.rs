@@ -1,0 +1,98 @@
+//! Arguments that several commands share: what an agent may ask for, what a turn may cost, what a message is.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use lazaret_gate::limits::MAX_INPUT;
+use lazaret_gate::record::Message;
+use lazaret_gate::{Budget, Bytes, Grant, Grants};
+
+use super::read_input;
+use crate::failure::Failure;
+
+/// What an agent may ask for.
+#[derive(Args)]
+pub(crate) struct GrantArgs {
+    /// Allow something: storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, http:HOST[:PORT],
+    /// http:http://HOST[:PORT], agent:NAME; may be given more than once
+    ///
+    /// A trailing `*` in a model's or tool's name covers all that start so.
+    #[arg(long = "grant", value_name = "GRANT")]
+    grants: Vec<Grant>,
+
+    /// Don't grant storage, log, clock and random on their own
+    #[arg(long)]
+    no_default_grants: bool,
+}
+
+impl GrantArgs {
+    pub(crate) fn grants(&self) -> Grants {
+        let basic = if self.no_default_grants { Grants::default() } else { Grants::basic() };
+        Grants::new(basic.iter().cloned().chain(self.grants.iter().cloned()).collect())
+    }
+}
+
+/// What a turn may cost.
+#[derive(Args)]
+pub(crate) struct BudgetArgs {
+    /// Fuel: deterministic work; about one per instruction
+    #[arg(long, value_name = "N", default_value_t = Budget::default().fuel)]
+    fuel: u64,
+
+    /// Bytes of memory
+    #[arg(long, value_name = "BYTES", default_value_t = Budget::default().memory)]
+    memory: u64,
+
+    /// Milliseconds of wall time
+    #[arg(long, value_name = "MS", default_value_t = Budget::default().wall_ms)]
+    wall_ms: u64,
+
+    /// Asks, refused ones included
+    #[arg(long, value_name = "N", default_value_t = Budget::default().effects)]
+    effects: u32,
+
+    /// Bytes of all asks and answers together
+    #[arg(long, value_name = "BYTES", default_value_t = Budget::default().bytes)]
+    bytes: u64,
+}
+
+impl BudgetArgs {
+    pub(crate) fn budget(&self) -> Budget {
+        Budget {
+            fuel: self.fuel,
+            memory: self.memory,
+            wall_ms: self.wall_ms,
+            effects: self.effects,
+            bytes: self.bytes,
+        }
+    }
+}
+
+/// A message.
+#[derive(Args)]
+pub(crate) struct MessageArgs {
+    /// The message, as text
+    #[arg(long, value_name = "TEXT", conflicts_with = "input_file")]
+    input: Option<String>,
+
+    /// The message, from a file; `-` is standard input
+    #[arg(long, value_name = "FILE")]
+    input_file: Option<PathBuf>,
+
+    /// What the message is
+    #[arg(long, value_name = "TYPE", default_value = "text/plain; charset=utf-8")]
+    content_type: String,
+}
+
+impl MessageArgs {
+    /// The message; `given` is text that was typed as a bare argument.
+    pub(crate) fn message(&self, given: Option<&str>) -> Result<Message, Failure> {
+        let body = match (given.or(self.input.as_deref()), &self.input_file) {
+            (Some(text), None) => Bytes::from(text),
+            (None, Some(path)) => Bytes(read_input(path, MAX_INPUT)?),
+            (None, None) => Bytes::default(),
+            (Some(_), Some(_)) => return Err(Failure::Input("give the message as text or as a file, not both".into())),
+        };
+        Ok(Message { sender: None, content_type: self.content_type.clone(), body })
+    }
+}

@@ -1,0 +1,68 @@
+//! `lazaret verify`
+
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use lazaret_gate::limits::MAX_BUNDLE;
+use lazaret_guest::Engine;
+use lazaret_host::HostError;
+use serde_json::json;
+
+use super::{read_input, replay};
+use crate::failure::{Code, Failure};
+use crate::text::grouped;
+use crate::ui::{Tone, Ui};
+
+/// Check a bundle: signatures, proofs, digests, and every turn by running it again
+///
+/// Needs no data root, no network and no trust in who made the bundle. What it can't tell is whose key it is: compare the
+/// key it prints with the one you expect, or give it with `--key`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The bundle; `-` is standard input
+    bundle: PathBuf,
+
+    /// The key that must have signed it
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+}
+
+pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
+    let bytes = read_input(&args.bundle, MAX_BUNDLE)?;
+    let engine = Engine::new().map_err(HostError::from)?;
+    let mut done = 0_u64;
+    let report = lazaret_host::verify_bundle(&engine, &bytes, |seq, record, verdict| {
+        done += 1;
+        if *verdict == lazaret_host::Verdict::Match {
+            ui.progress(&format!("{} turns re-executed", grouped(done)));
+        } else {
+            ui.progress_done();
+            replay::show_verdict(ui, seq, record, verdict);
+        }
+    })?;
+    ui.progress_done();
+    let checked = &report.checked;
+    if let Some(key) = &args.key
+        && *key != checked.key
+    {
+        return Err(Failure::Mismatch(format!("the bundle is signed by `{}`, not by `{key}`", checked.key)));
+    }
+    let verdicts: Vec<_> = report.verdicts.iter().map(|(_, _, _, verdict)| verdict.clone()).collect();
+    let code = replay::code(verdicts.iter());
+    let rows = report.verdicts.iter().map(|(seq, agent, turn, verdict)| json!({ "entry": seq, "agent": agent, "turn": turn, "result": verdict }));
+    ui.json(&json!({
+        "key": checked.key, "journal_size": checked.checkpoint.size, "root": STANDARD.encode(checked.checkpoint.root),
+        "entries": checked.entries.len(), "older_checkpoints": checked.older, "blobs": checked.blobs.len(),
+        "turns": rows.collect::<Vec<_>>(), "match": code == Code::Done,
+    }));
+    let ok = ui.paint(Tone::Good, "ok");
+    ui.line(&format!("{ok}  signature   {}", checked.key));
+    ui.line(&format!("{ok}  inclusion   {} entries of a journal of {}", checked.entries.len(), grouped(checked.checkpoint.size)));
+    ui.line(&format!("{ok}  consistency {} older checkpoints", checked.older));
+    ui.line(&format!("{ok}  digests     {} components, images and pages", grouped(checked.blobs.len() as u64)));
+    let run = if code == Code::Done { ok } else { ui.paint(Tone::Bad, "no") };
+    ui.line(&format!("{run}  re-executed {} turns", verdicts.len()));
+    replay::tally(ui, &verdicts);
+    Ok(code)
+}

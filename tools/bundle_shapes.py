@@ -1,0 +1,336 @@
+"""What may stand in a bundle: canonical JSON and the exact shape of every value. docs/bundle.md is the specification."""
+
+import base64
+import binascii
+import json
+import re
+
+MAX_WHOLE = (1 << 53) - 1
+
+
+class Bad(Exception):
+    """A rule that a bundle breaks."""
+
+    def __init__(self, rule, why):
+        super().__init__(why)
+        self.rule, self.why, self.path, self.line = rule, why, [], None
+
+    def __str__(self):
+        at = "line %d: " % self.line if self.line else ""
+        path = "".join(self.path).lstrip(".")
+        return "%s%s%s [%s]" % (at, path + ": " if path else "", self.why, self.rule)
+
+
+# --- Canonical JSON (RFC 8785), read and written.
+
+ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+TO_ESCAPE = re.compile('["\\\\\x00-\x1f]')
+
+
+def _escape(match):
+    return ESCAPES.get(match.group()) or "\\u%04x" % ord(match.group())
+
+
+def canonical(value):
+    """The canonical text of a value."""
+    if isinstance(value, str):
+        return '"%s"' % TO_ESCAPE.sub(_escape, value)
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, list):
+        return "[%s]" % ",".join(map(canonical, value))
+    keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+    return "{%s}" % ",".join("%s:%s" % (canonical(key), canonical(value[key])) for key in keys)
+
+
+def _whole(text):
+    if text.startswith("-") or len(text) > 16 or int(text) > MAX_WHOLE:
+        raise Bad("V2", "%s is not a whole number from 0 to %d" % (text[:40], MAX_WHOLE))
+    return int(text)
+
+
+def _no_number(text):
+    raise Bad("V2", "`%s` is not a whole number" % text[:40])
+
+
+def _pairs(pairs):
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise Bad("V1", "a key stands twice")
+    return value
+
+
+def read_json(data):
+    """Reads canonical JSON; anything else is refused."""
+    try:
+        text = data.decode("utf-8")
+        value = json.loads(text, object_pairs_hook=_pairs, parse_int=_whole, parse_float=_no_number,
+                           parse_constant=_no_number)
+        same = canonical(value) == text
+    except (ValueError, RecursionError) as why:
+        raise Bad("V1", "not JSON: %s" % str(why)[:200]) from None
+    if not same:
+        raise Bad("V1", "JSON, but not in canonical form")
+    return value
+
+
+# --- Shapes: each takes a value and raises Bad unless it has exactly that shape.
+
+
+def text(value):
+    if not isinstance(value, str):
+        raise Bad("V3", "must be a string")
+
+
+def flag(value):
+    if not isinstance(value, bool):
+        raise Bad("V3", "must be true or false")
+
+
+def number(most=MAX_WHOLE):
+    def shape(value):
+        if isinstance(value, bool) or not isinstance(value, int) or value > most:
+            raise Bad("V2", "must be a whole number up to %d" % most)
+    return shape
+
+
+def choice(*names):
+    def shape(value):
+        if not isinstance(value, str) or value not in names:
+            raise Bad("V4", "must be one of: " + ", ".join(names))
+    return shape
+
+
+def nullable(inner):
+    return lambda value: None if value is None else inner(value)
+
+
+def under(step, inner, value):
+    try:
+        inner(value)
+    except Bad as bad:
+        bad.path.insert(0, step)
+        raise
+
+
+def items(inner):
+    def shape(value):
+        if not isinstance(value, list):
+            raise Bad("V3", "must be a list")
+        for index, item in enumerate(value):
+            under("[%d]" % index, inner, item)
+    return shape
+
+
+def record(fields):
+    def shape(value):
+        if not isinstance(value, dict):
+            raise Bad("V3", "must be an object")
+        if value.keys() != fields.keys():
+            odd = sorted(set(fields).symmetric_difference(value))
+            raise Bad("V3", "missing or unknown: " + ", ".join(odd)[:200])
+        for key, inner in fields.items():
+            under("." + key, inner, value[key])
+    return shape
+
+
+def tagged(variants, units=()):
+    """One key that says which, and what it holds; `units` hold nothing and are written as a bare string."""
+    def shape(value):
+        if isinstance(value, str) and value in units:
+            return
+        if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in variants:
+            raise Bad("V4", "must be one of: " + ", ".join([*variants, *units]))
+        name = next(iter(value))
+        under("." + name, variants[name], value[name])
+    return shape
+
+
+def pair(value):
+    if not isinstance(value, list) or len(value) != 2:
+        raise Bad("V3", "must be a list of two")
+    text(value[0])
+    text(value[1])
+
+
+HEX = re.compile(r"[0-9a-f]{64}\Z")
+DECIMAL = re.compile(r"(0|[1-9][0-9]{0,19})\Z")
+AGENT = re.compile(r"[a-z][a-z0-9-]{0,63}\Z")
+PATTERN = re.compile(r"([A-Za-z0-9._/-]{1,128})(\*?)\Z")
+
+
+def digest(value):
+    if not isinstance(value, str) or not HEX.match(value):
+        raise Bad("V5", "must be 64 lower-case hex digits")
+
+
+def unbase64(value):
+    """The bytes that padded standard base64 spells, or None if this is no or another spelling."""
+    try:
+        data = base64.b64decode(value.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        return None
+    return data if base64.b64encode(data).decode("ascii") == value else None
+
+
+def binary(value):
+    if not isinstance(value, str) or unbase64(value) is None:
+        raise Bad("V6", "must be padded standard base64")
+
+
+def exact(value):
+    if not isinstance(value, str) or not DECIMAL.match(value) or int(value) >= 1 << 64:
+        raise Bad("V7", "must be a string of decimal digits below 2^64")
+
+
+def agent(value):
+    if not isinstance(value, str) or not AGENT.match(value):
+        raise Bad("V8", "must be an agent's name")
+
+
+def is_ipv6(host):
+    """RFC 4291's text forms, without zones."""
+    parts = host.split(":")
+    quad = parts[-1].split(".")
+    if len(quad) == 4:
+        if not all(re.match(r"(0|[1-9][0-9]{0,2})\Z", octet) and int(octet) < 256 for octet in quad):
+            return False
+        host = ":".join(parts[:-1] + ["0", "0"])
+    halves = host.split("::")
+    if len(halves) > 2:
+        return False
+    groups = [group for half in halves for group in (half.split(":") if half else [])]
+    full = len(groups) == 8 if len(halves) == 1 else len(groups) <= 7
+    return full and all(re.match(r"[0-9A-Fa-f]{1,4}\Z", group) for group in groups)
+
+
+def origin_order(place):
+    """Sort key of what stands behind `http:`, or None if that isn't its one spelling."""
+    plain = place.startswith("http://")
+    authority = place[7:] if plain else place
+    host, port, usual = authority, None, 80 if plain else 443
+    colon = authority.rfind(":")
+    if colon >= 0 and "]" not in authority[colon:]:
+        host, port = authority[:colon], authority[colon + 1:]
+        if not re.match(r"[1-9][0-9]{0,4}\Z", port) or int(port) > 65535 or int(port) == usual:
+            return None
+    if host.startswith("[") and host.endswith("]") and len(host) > 1:
+        lawful = is_ipv6(host[1:-1])
+    else:
+        lawful = len(host) <= 253 and all(re.match(r"[a-z0-9-]{1,63}\Z", label) for label in host.split("."))
+    return (plain, host, int(port or usual)) if lawful else None
+
+
+PLAIN_GRANTS = ("storage", "log", "clock", "random", "environment")
+
+
+def grant_order(grant):
+    """Sort key of a grant, or None if it is none."""
+    if grant in PLAIN_GRANTS:
+        return (PLAIN_GRANTS.index(grant),)
+    family, _, rest = grant.partition(":")
+    if family in ("model", "tool"):
+        match = PATTERN.match(rest)
+        return (5 + (family == "tool"), match.group(1), match.group(2)) if match else None
+    if family == "http":
+        order = origin_order(rest)
+        return (7,) + order if order else None
+    return (8, rest) if family == "agent" and AGENT.match(rest) else None
+
+
+def grants(value):
+    items(text)(value)
+    orders = [grant_order(grant) for grant in value]
+    if None in orders:
+        raise Bad("V9", "`%s` is not a grant in its one spelling" % value[orders.index(None)][:200])
+    if any(a >= b for a, b in zip(orders, orders[1:])):
+        raise Bad("V9", "grants stand in order, each once")
+
+
+U16, U32, U64 = number(0xFFFF), number(0xFFFFFFFF), number()
+HEADERS = items(record({"name": text, "value": text}))
+BUDGET = record({"fuel": U64, "memory": U64, "wall_ms": U64, "effects": U32, "bytes": U64})
+REPLY = record({"content_type": text, "body": binary})
+MESSAGE = record({"sender": nullable(agent), "content_type": text, "body": binary})
+WORLD = choice("durable", "stateless")
+EFFECTS = {kind: record(dict(fields, kind=text)) for kind, fields in {
+    "storage.get": {"key": text},
+    "storage.set": {"key": text, "value": binary},
+    "storage.delete": {"key": text},
+    "storage.list": {"prefix": text, "after": nullable(text), "limit": U32},
+    "log.write": {"level": choice("debug", "info", "warn", "error"), "text": text},
+    "clock.now": {},
+    "clock.monotonic": {},
+    "clock.sleep": {"nanos": exact},
+    "random.bytes": {"len": U32},
+    "environment.read": {},
+    "model.generate": {"model": text, "max_tokens": U32, "utterances": items(record({
+        "role": choice("system", "user", "assistant"), "text": text}))},
+    "tools.list": {},
+    "tools.call": {"name": text, "arguments": text},
+    "http.fetch": {"method": text, "url": text, "headers": HEADERS, "body": binary},
+    "agents.send": {"to": text, "content_type": text, "body": binary},
+}.items()}
+ANSWER = tagged({
+    "entry": nullable(record({"value": binary, "version": U64})),
+    "version": U64,
+    "existed": flag,
+    "keys": items(record({"key": text, "version": U64, "size": U64})),
+    "time": exact,
+    "random": binary,
+    "environment": items(pair),
+    "completion": record({"text": text, "input_tokens": U32, "output_tokens": U32}),
+    "tools": items(record({"name": text, "description": text, "arguments": text})),
+    "result": text,
+    "response": record({"status": U16, "headers": HEADERS, "body": binary}),
+    "sent": U32,
+}, units=("nothing",))
+REFUSAL = record({
+    "code": choice("bad-ask", "not-granted", "effects-spent", "bytes-spent"),
+    "layer": choice("form", "declared", "budget"),
+    "reason": text,
+    "remedy": text,
+})
+OUTCOME = tagged({"done": ANSWER, "failed": text, "refused": REFUSAL})
+
+
+def effect(value):
+    if not isinstance(value, dict) or not isinstance(value.get("kind"), str) or value["kind"] not in EFFECTS:
+        raise Bad("V4", "must have a `kind` that is one of: " + ", ".join(EFFECTS))
+    EFFECTS[value["kind"]](value)
+
+
+TAPE = items(record({"effect": effect, "outcome": OUTCOME}))
+ENDING = tagged({
+    "replied": REPLY,
+    "failed": tagged({"bad-input": text, "failed": text}),
+    "stopped": record({"cause": choice("fuel", "memory", "wall-clock", "trap", "refused", "bad-value"),
+                       "detail": text}),
+})
+CLOSED = record({"agent": agent, "turn": U64, "number": U32, "outcome": OUTCOME})
+BODY = tagged({
+    "genesis": record({"format": text, "key": text}),
+    "component-admitted": record({"component": digest, "size": U64, "world": WORLD, "engine": digest}),
+    "agent-created": record({"agent": agent, "component": digest, "world": WORLD, "engine": digest,
+                             "grants": grants, "budget": BUDGET, "image": nullable(digest)}),
+    "agent-removed": record({"agent": agent}),
+    "effect-opened": record({"agent": agent, "turn": U64, "message": U64, "input": nullable(MESSAGE), "number": U32,
+                             "tape": TAPE, "effect": effect}),
+    "effect-closed": CLOSED,
+    "in-doubt": record({"agent": agent, "turn": U64, "number": U32}),
+    "settled": CLOSED,
+    "turn": record({"agent": agent, "turn": U64, "previous": digest, "component": digest, "engine": digest,
+                    "grants": grants, "budget": BUDGET, "image_before": nullable(digest), "input": MESSAGE,
+                    "tape": TAPE, "ending": ENDING, "fuel": U64, "image_after": nullable(digest)}),
+})
+ENTRY = record({"body": BODY, "prev": digest, "seq": U64, "time": U64})
+IMAGE = record({"agent": agent, "component": digest, "engine": digest, "turn": U64,
+                "memories": items(record({"size": U32, "nodes": items(nullable(digest))})),
+                "globals": items(items(exact))})
+HEADER_LINE = record({"bundle": text, "key": text})
+CHECKPOINT_LINE = record({"checkpoint": text, "consistency": items(binary)})
+ENTRY_LINE = record({"entry": ENTRY, "inclusion": items(binary)})
+BLOB_LINE = record({"blob": binary})
+END_LINE = record({"end": digest})
