@@ -1,7 +1,7 @@
-;; attack: grows by a number of pages that overflows 32 bits of bytes, and goes on as if nothing were
+;; attack: grows by numbers of pages that overflow 32 bits of bytes, and goes on as if nothing were
 ;; expect: replied done
 (func (export "handle") (param i32 i32 i32 i32 i32 i32 i32) (result i32)
-  (drop (memory.grow (i32.const -1)))
-  (drop (memory.grow (i32.const 0x80000000)))
   (drop (memory.grow (i32.const 65536)))
+  (drop (memory.grow (i32.const 65537)))
+  (drop (memory.grow (i32.const 131072)))
   (call $done))

@@ -157,43 +157,43 @@ pub enum NotCanonical {
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, NotCanonical> {
     let bytes =
         serde_json_canonicalizer::to_vec(value).map_err(|why| NotCanonical::Unwritable(why.to_string()))?;
-    match inexact(&bytes) {
+    let text = str::from_utf8(&bytes).map_err(|why| NotCanonical::Unwritable(why.to_string()))?;
+    match inexact(text) {
         None => Ok(bytes),
         Some(number) => Err(NotCanonical::Unwritable(format!("the number {number} is not a whole one up to {MAX_EXACT}"))),
     }
 }
 
-/// The first number outside of strings that isn't a whole one up to [`MAX_EXACT`].
-fn inexact(json: &[u8]) -> Option<String> {
+/// The first number that isn't a whole one up to [`MAX_EXACT`].
+fn inexact(json: &str) -> Option<&str> {
     let mut rest = json;
-    while let Some(first) = rest.first() {
-        if *first == b'"' {
-            rest = after_string(&rest[1..]);
-        } else if first.is_ascii_digit() || *first == b'-' {
-            let len = rest.iter().position(|byte| matches!(byte, b',' | b']' | b'}')).unwrap_or(rest.len());
-            let (number, behind) = rest.split_at(len);
-            let number = String::from_utf8_lossy(number);
-            if !number.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT) {
-                return Some(number.into_owned());
-            }
-            rest = behind;
-        } else {
-            rest = &rest[1..];
+    while !rest.is_empty() {
+        let (plain, string) = rest.split_once('"').unwrap_or((rest, ""));
+        let mut numbers = plain.split([',', ':', '[', ']', '{', '}']).filter(|part| part.starts_with(is_number));
+        let bad = numbers.find(|number| !number.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT));
+        if bad.is_some() {
+            return bad;
         }
+        rest = after_string(string);
     }
     None
 }
 
+fn is_number(first: char) -> bool {
+    first.is_ascii_digit() || first == '-'
+}
+
 /// What follows a string whose opening quote was read.
-fn after_string(mut rest: &[u8]) -> &[u8] {
-    while let Some(at) = rest.iter().position(|byte| matches!(byte, b'"' | b'\\')) {
-        let skip = if rest[at] == b'"' { 1 } else { 2 };
-        rest = rest.get(at + skip..).unwrap_or_default();
-        if skip == 1 {
-            return rest;
+fn after_string(string: &str) -> &str {
+    let mut from = 0;
+    while let Some(at) = string[from..].find('"').map(|at| from + at) {
+        let escapes = string[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
+        if escapes % 2 == 0 {
+            return &string[at + 1..];
         }
+        from = at + 1;
     }
-    &[]
+    ""
 }
 
 /// Reads a value and insists that these bytes are its canonical form, so that no byte can change unseen.

@@ -204,19 +204,21 @@ impl Effect {
         }
     }
 
-    /// How many bytes the agent hands over with this ask; what it is charged for.
+    /// How many bytes the agent hands over with this ask; what it is charged for. An item of a list has its own price,
+    /// or a list of empty texts would be kept for nothing.
     pub fn weight(&self) -> u64 {
+        const ITEM: usize = 32;
         let bytes = match self {
             Self::StorageGet { key } | Self::StorageDelete { key } => key.len(),
             Self::StorageSet { key, value } => key.len() + value.0.len(),
             Self::StorageList { prefix, after, .. } => prefix.len() + after.as_ref().map_or(0, String::len),
             Self::LogWrite { text, .. } => text.len(),
             Self::ModelGenerate(prompt) => {
-                prompt.model.len() + prompt.utterances.iter().map(|u| u.text.len()).sum::<usize>()
+                prompt.model.len() + prompt.utterances.iter().map(|u| u.text.len() + ITEM).sum::<usize>()
             }
             Self::ToolsCall { name, arguments } => name.len() + arguments.len(),
             Self::HttpFetch(request) => {
-                let headers: usize = request.headers.iter().map(|h| h.name.len() + h.value.len()).sum();
+                let headers: usize = request.headers.iter().map(|h| h.name.len() + h.value.len() + ITEM).sum();
                 request.method.len() + request.url.len() + headers + request.body.0.len()
             }
             Self::AgentsSend { to, content_type, body } => to.len() + content_type.len() + body.0.len(),

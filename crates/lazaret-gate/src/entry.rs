@@ -123,9 +123,11 @@ impl Chain {
         let time = rest.strip_prefix(tail.as_str()).and_then(|rest| rest.strip_suffix('}'));
         let time = time.ok_or_else(|| {
             let found = rest.strip_prefix(",\"seq\":").and_then(|rest| rest.split(',').next()?.parse().ok());
+            let found = found.filter(|found| *found != seq);
             found.map_or_else(|| unreadable("its frame is malformed"), |found| Broken::OutOfPlace { expected: seq, found })
         })?;
-        if time.parse::<u64>().is_err() || (time.len() > 1 && time.starts_with('0')) {
+        let plain = time.bytes().all(|byte| byte.is_ascii_digit()) && (time == "0" || !time.starts_with('0'));
+        if !plain || time.parse::<u64>().is_err() {
             return Err(unreadable("its time is not a whole number"));
         }
         if prev != self.head {

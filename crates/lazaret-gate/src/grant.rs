@@ -183,6 +183,12 @@ impl Grants {
         name: &str,
         pattern_of: impl Fn(&'a Grant) -> Option<&'a Pattern>,
     ) -> Coverage {
+        // What no grant can name is no name, and must not end up in the remedy either: `mail.*` there would grant too much.
+        if Pattern::parse(name).is_none_or(|pattern| pattern.open) {
+            return Coverage::Malformed(format!(
+                "`{name}` is not a {family}'s name: use up to 128 letters, digits, `.`, `-`, `_` and `/`"
+            ));
+        }
         let patterns = || self.0.iter().filter_map(|grant| pattern_of(grant).map(|pattern| (grant, pattern)));
         if patterns().any(|(_, pattern)| pattern.covers(name)) {
             return Coverage::Granted;

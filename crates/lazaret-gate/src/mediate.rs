@@ -65,7 +65,11 @@ where
     let number = caller.meter.effects;
     journal.open(number, &effect)?;
     let outcome = match admit(caller, effect.clone()) {
-        Err(refusal) => Outcome::Refused(refusal),
+        Err(refusal) => {
+            // The tape keeps a refused ask as well, so its bytes are spent as well.
+            caller.meter.bytes = caller.meter.bytes.saturating_add(effect.weight());
+            Outcome::Refused(refusal)
+        }
         Ok(permit) => {
             if permit.effect().leaves_host() {
                 // No journal, no effect.

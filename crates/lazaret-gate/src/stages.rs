@@ -67,7 +67,7 @@ pub fn form(effect: Effect) -> Result<Formed, Refusal> {
         Effect::RandomBytes { len } => over("the length", *len as usize, MAX_RANDOM as usize),
         Effect::ModelGenerate(prompt) => form_prompt(prompt),
         Effect::ToolsCall { name, arguments } => {
-            over("the name", name.len(), MAX_KEY).or(over("the arguments", arguments.len(), MAX_VALUE))
+            over("the name", name.len(), MAX_KEY).or(over("the arguments' length", arguments.len(), MAX_VALUE))
         }
         Effect::HttpFetch(request) => form_request(request),
         Effect::AgentsSend { to, content_type, body } => over("the name", to.len(), MAX_KEY)
@@ -158,6 +158,9 @@ pub fn budget(declared: Declared, caps: &Budget, meter: &mut Meter, number: u32)
 pub(crate) fn count(effect: &Effect, caps: &Budget, meter: &mut Meter) -> Result<u32, Refusal> {
     let number = meter.effects;
     meter.effects = number.saturating_add(1);
+    if meter.bytes > caps.bytes {
+        return Err(bytes_spent(effect, caps));
+    }
     if number < caps.effects {
         return Ok(number);
     }

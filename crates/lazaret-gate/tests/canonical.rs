@@ -121,12 +121,13 @@ fn a_frame_is_the_entry_s_canonical_form() {
 fn a_chain_sees_what_is_out_of_place() {
     let first = encode(&removed(0, NO_ENTRY)).unwrap();
     let second = encode(&removed(1, Digest::of(&first))).unwrap();
+    let signed = String::from_utf8(second.clone()).unwrap().replace(":17", ":+17").into_bytes();
     let mut chain = Chain::default();
     chain.follow(&first).unwrap();
     assert!(matches!(chain.follow(&first), Err(Broken::OutOfPlace { expected: 1, found: 0 })));
     let unlinked = encode(&removed(1, NO_ENTRY)).unwrap();
     assert!(matches!(chain.follow(&unlinked), Err(Broken::Unlinked { seq: 1, .. })));
-    for bad in [&b""[..], b"{\"body\":{", b"{\"body\":{},\"prev\":\"", &second[1..], &second[..second.len() - 1]] {
+    for bad in [&b""[..], b"{\"body\":{", b"{\"body\":{},\"prev\":\"", &second[1..], &second[..second.len() - 1], &signed] {
         assert!(matches!(chain.follow(bad), Err(Broken::Unreadable { seq: 1, .. })), "{}", String::from_utf8_lossy(bad));
     }
     chain.follow(&second).unwrap();

@@ -234,6 +234,12 @@ fn names_that_it_does_not() {
     assert_eq!(ask(granted, send("boss")), no("agents.send", "agent:boss", "nothing of `agent` was granted"));
     assert_eq!(ask(&[], tool("x")), no("tools.call", "tool:x", "nothing of `tool` was granted"));
     assert_eq!(ask(&[], Effect::ClockNow {}), no("clock.now", "clock", "nothing of `clock` was granted"));
+    // A name that reads as a pattern must not come back as the advice to grant that pattern.
+    for name in ["mail.*", "*", "", "mail list", "mail.list\u{202e}"] {
+        let bad = ask(&["tool:mail.*"], tool(name)).unwrap_err();
+        let why = "use up to 128 letters, digits, `.`, `-`, `_` and `/`; the agent has to ask differently; no grant changes this";
+        assert_eq!(bad, format!("refused (bad-ask, form): `tools.call`: `{name}` is not a tool's name: {why}"));
+    }
     let bad = ask(&["agent:clerk"], send("Clerk")).unwrap_err();
     assert!(bad.starts_with("refused (bad-ask, form): `agents.send`: `Clerk` can't name an agent"), "{bad}");
 }

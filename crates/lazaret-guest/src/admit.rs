@@ -70,7 +70,13 @@ impl Engine {
     }
 
     fn compile(&self, bytes: &[u8]) -> Result<Component, Inadmissible> {
-        Component::from_binary(self.wasm(), bytes).map_err(|why| Inadmissible::Uncompilable(format!("{why:#}")))
+        // A compiler is large, and its input is a stranger's: if it panics, that is a refusal and not our end. It works on
+        // nothing that outlives the call, so nothing half-done can be seen afterwards.
+        let compile = std::panic::AssertUnwindSafe(|| Component::from_binary(self.wasm(), bytes));
+        match std::panic::catch_unwind(compile) {
+            Ok(compiled) => compiled.map_err(|why| Inadmissible::Uncompilable(format!("{why:#}"))),
+            Err(_) => Err(Inadmissible::Uncompilable("the compiler failed on it".to_owned())),
+        }
     }
 
     fn link(&self, digest: Digest, lives: Lives, map: StateMap, component: Component) -> Result<Program, Inadmissible> {

@@ -66,10 +66,10 @@ pub fn config(settings: Settings) -> Config {
     config.max_wasm_stack(limits::MAX_STACK);
     config.wasm_backtrace_max_frames(None);
     config.concurrency_support(false);
-    // Proposals that no guest toolchain of ours needs, and those that are not deterministic.
+    // Multiple memories stay on for the engine's own adapters between nested components; `inspect` refuses guests that
+    // use them. Off: proposals that no guest toolchain of ours needs, and those that are not deterministic.
     config.wasm_relaxed_simd(false);
     config.wasm_memory64(false);
-    config.wasm_multi_memory(false);
     config.wasm_tail_call(false);
     config.wasm_custom_page_sizes(false);
     config.wasm_wide_arithmetic(false);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lazaret_gate::record::World;
 use wasmparser::{
-    ComponentTypeRef, ElementItems, FunctionBody, Operator, Parser, Payload, TypeBounds, Validator, WasmFeatures,
+    BlockType, ComponentTypeRef, ElementItems, FunctionBody, Operator, Parser, Payload, TypeBounds, Validator, WasmFeatures,
 };
 
 use crate::limits;
@@ -22,6 +22,14 @@ pub struct Seen {
     instances: Vec<usize>,
     /// The most instances that any component read so far would make.
     heaviest: usize,
+    /// How many values the module's types take and give.
+    arities: Vec<Arity>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Arity {
+    params: usize,
+    results: usize,
 }
 
 /// How large something is, and how large it may be.
@@ -154,8 +162,11 @@ fn of_module(payload: &Payload<'_>, seen: &mut Seen) -> Result<(), Unfit> {
     match payload {
         Payload::TypeSection(section) => {
             seen.declared("types", section.count())?;
+            seen.arities.clear();
             for ty in section.clone().into_iter_err_on_gc_types() {
-                seen.at_most("a function's results", ty.map_err(invalid)?.results().len(), limits::MAX_RESULTS)?;
+                let ty = ty.map_err(invalid)?;
+                seen.arities.push(Arity { params: ty.params().len(), results: ty.results().len() });
+                seen.at_most("a function's results", ty.results().len(), limits::MAX_RESULTS)?;
             }
             Ok(())
         }
@@ -191,22 +202,76 @@ fn of_body(body: &FunctionBody<'_>, seen: &mut Seen) -> Result<(), Unfit> {
         seen.at_most("a function's locals", locals, limits::MAX_LOCALS)?;
     }
     seen.total("locals of all functions", locals, limits::MAX_ALL_LOCALS)?;
-    let (mut nesting, mut deepest, mut blocks, mut depths) = (0_usize, 0, 0_usize, 0);
-    for operator in body.get_operators_reader().map_err(invalid)? {
-        match operator.map_err(invalid)? {
-            Operator::Block { .. } | Operator::Loop { .. } | Operator::If { .. } => {
-                nesting += 1;
-                blocks += 1;
-                depths += nesting;
-                deepest = deepest.max(nesting);
+    let blocks = Blocks::read(body, &seen.arities)?;
+    seen.at_most("blocks inside blocks", blocks.deepest, limits::MAX_NESTING)?;
+    seen.total("depths of all blocks", blocks.depths, limits::MAX_ALL_NESTING)?;
+    seen.total("blocks and branches", blocks.count + blocks.branches, limits::MAX_BRANCHES)?;
+    seen.total("calls", blocks.calls, limits::MAX_CALLS)?;
+    seen.total("values passed along branches", blocks.passed, limits::MAX_PASSED)?;
+    seen.total("locals times blocks", locals.saturating_mul(blocks.count), limits::MAX_LIVENESS)
+}
+
+/// What a function's control flow costs a compiler.
+#[derive(Default)]
+struct Blocks {
+    count: usize,
+    branches: usize,
+    calls: usize,
+    deepest: usize,
+    depths: usize,
+    /// Values that blocks take and give, and that each branch carries, each counted at every place.
+    passed: usize,
+    /// How many values a branch to each open block carries, outermost first.
+    labels: Vec<usize>,
+}
+
+impl Blocks {
+    fn read(body: &FunctionBody<'_>, arities: &[Arity]) -> Result<Self, Unfit> {
+        let mut blocks = Self::default();
+        for operator in body.get_operators_reader().map_err(invalid)? {
+            match operator.map_err(invalid)? {
+                Operator::Block { blockty } | Operator::If { blockty } => blocks.open(arity(blockty, arities), false),
+                Operator::Loop { blockty } => blocks.open(arity(blockty, arities), true),
+                Operator::End => drop(blocks.labels.pop()),
+                Operator::Call { .. } | Operator::CallIndirect { .. } => blocks.calls += 1,
+                Operator::Br { relative_depth } | Operator::BrIf { relative_depth } => {
+                    blocks.branches += 1;
+                    blocks.branch(relative_depth);
+                }
+                Operator::BrTable { targets } => {
+                    blocks.branches += 1;
+                    blocks.branch(targets.default());
+                    for target in targets.targets() {
+                        blocks.branch(target.map_err(invalid)?);
+                    }
+                }
+                _ => {}
             }
-            Operator::End => nesting = nesting.saturating_sub(1),
-            _ => {}
         }
+        Ok(blocks)
     }
-    seen.at_most("blocks inside blocks", deepest, limits::MAX_NESTING)?;
-    seen.total("depths of all blocks", depths, limits::MAX_ALL_NESTING)?;
-    seen.total("locals times blocks", locals.saturating_mul(blocks), limits::MAX_LIVENESS)
+
+    fn open(&mut self, arity: Arity, repeats: bool) {
+        self.labels.push(if repeats { arity.params } else { arity.results });
+        self.passed = self.passed.saturating_add(arity.params + arity.results);
+        self.count += 1;
+        self.deepest = self.deepest.max(self.labels.len());
+        self.depths = self.depths.saturating_add(self.labels.len());
+    }
+
+    fn branch(&mut self, depth: u32) {
+        let label = self.labels.len().checked_sub(1 + depth as usize).and_then(|at| self.labels.get(at));
+        // A branch to the function itself returns, and functions have few results.
+        self.passed = self.passed.saturating_add(label.copied().unwrap_or(1));
+    }
+}
+
+fn arity(ty: BlockType, arities: &[Arity]) -> Arity {
+    match ty {
+        BlockType::Empty => Arity::default(),
+        BlockType::Type(_) => Arity { params: 0, results: 1 },
+        BlockType::FuncType(index) => arities.get(index as usize).copied().unwrap_or_default(),
+    }
 }
 
 /// The sections of components.

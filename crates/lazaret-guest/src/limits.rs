@@ -33,6 +33,16 @@ pub const MAX_ALL_NESTING: usize = 100_000_000;
 /// Locals times blocks, added up over all functions.
 pub const MAX_LIVENESS: usize = 1_000_000_000;
 
+/// Blocks and branches over all functions.
+pub const MAX_BRANCHES: usize = 1_000_000_000;
+
+/// Calls over all functions.
+pub const MAX_CALLS: usize = 1_000_000_000;
+
+/// Values that blocks take and give and that branches carry, added up. A jump table of 65,000 targets may carry the same
+/// values to each of them.
+pub const MAX_PASSED: usize = 5_000_000;
+
 /// Results of a function or block. Each branch carries them, so a jump table multiplies them.
 pub const MAX_RESULTS: usize = 16;
 
@@ -60,9 +70,9 @@ pub const MAX_TABLE_ELEMENTS: usize = 1 << 20;
 /// Native stack for guest code. Recursion deeper than this traps.
 pub const MAX_STACK: usize = 512 << 10;
 
-/// What a guest may hand over in one call, decoded, in bytes. Twice the largest value, so that the gate's own limit
-/// answers first, with words.
-pub const HOSTCALL_BYTES: usize = 2 * lazaret_gate::limits::MAX_VALUE;
+/// What a guest may hand over in one call, decoded, in bytes. Twice the largest thing, a reply, so that the limit of its
+/// kind answers first, with words.
+pub const HOSTCALL_BYTES: usize = 2 * lazaret_gate::limits::MAX_OUTPUT;
 
 /// Resource handles that a WASI guest may hold at once: streams, pollables, requests.
 pub const MAX_HANDLES: usize = 1_000;
@@ -95,6 +105,9 @@ pub const FUEL_PER_PAGE: u8 = 255;
 
 /// Fuel to lay out a component's memory when it is born: data segments and start functions.
 pub const FUEL_FOR_BIRTH: u64 = 2_000_000_000;
+
+/// Bytes of memory for the same: a newborn's pages are all new, so the host holds each of them twice.
+pub const MEMORY_FOR_BIRTH: u64 = 256 << 20;
 
 /// Wall time for the same, in milliseconds.
 pub const WALL_FOR_BIRTH_MS: u64 = 30_000;

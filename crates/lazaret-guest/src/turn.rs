@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::time::{Duration, Instant};
 
-use lazaret_gate::limits::MAX_OUTPUT;
+use lazaret_gate::limits::{MAX_KEY, MAX_OUTPUT, MAX_TEXT};
 use lazaret_gate::record::{Cause, Ending, Failure, Message, Reply, Stop, World as Lives};
 use lazaret_gate::{Budget, Effect, Halt, Outcome, Refusal};
 use wasmtime::component::{ComponentType, Instance, Lift, Lower};
@@ -56,6 +56,15 @@ struct MemoryCap {
     used: usize,
     most: usize,
     denied: bool,
+}
+
+impl MemoryCap {
+    /// Memories that were woken are as large as they were when they fell asleep; the engine only told their minima.
+    fn woken(&mut self, bytes: usize) -> wasmtime::Result<()> {
+        self.used = bytes;
+        self.denied |= bytes > self.most;
+        if self.denied { Err(wasmtime::Error::msg("the agent's memory is larger than its budget")) } else { Ok(()) }
+    }
 }
 
 impl wasmtime::ResourceLimiter for MemoryCap {
@@ -115,9 +124,9 @@ enum WireFailure {
 }
 
 /// A store with every limit set, whose clock runs from now.
-fn store(program: &Program, world: Box<dyn World>, used: usize, budget: &Budget) -> wasmtime::Result<Store<Guest>> {
+fn store(program: &Program, world: Box<dyn World>, budget: &Budget) -> wasmtime::Result<Store<Guest>> {
     let most = usize::try_from(budget.memory).unwrap_or(usize::MAX);
-    let memory = MemoryCap { used, most, denied: false };
+    let memory = MemoryCap { used: 0, most, denied: false };
     let guest = Guest { world, halt: None, refused: None, wasi: crate::wasi::Wasi::default(), memory };
     let mut store = Store::new(program.engine.wasm(), guest);
     store.limiter(|guest| &mut guest.memory);
@@ -138,9 +147,9 @@ fn store(program: &Program, world: Box<dyn World>, used: usize, budget: &Budget)
 pub(crate) fn birth(program: &Program, world: Box<dyn World>) -> Result<Change, String> {
     let _ticking = program.engine.tick();
     let budget = Budget { fuel: limits::FUEL_FOR_BIRTH, wall_ms: limits::WALL_FOR_BIRTH_MS, ..Budget::default() };
-    let budget = Budget { memory: 4 << 30, ..budget };
+    let budget = Budget { memory: limits::MEMORY_FOR_BIRTH, ..budget };
     let before = nothing();
-    let mut store = store(program, world, 0, &budget).map_err(|why| why.to_string())?;
+    let mut store = store(program, world, &budget).map_err(|why| why.to_string())?;
     let born = (|| {
         let (instance, heaps) = instantiate(program, &mut store, &before, usize::MAX)?;
         for group in &program.map.groups {
@@ -152,8 +161,10 @@ pub(crate) fn birth(program: &Program, world: Box<dyn World>) -> Result<Change, 
         let globals = globals(program, &mut store, &instance)?;
         Ok(Change::capture(&store, &heaps, &before, globals)?)
     })();
-    born.map_err(|why: wasmtime::Error| match (store.data_mut().halt.take(), why.downcast_ref::<Trap>()) {
+    let guest = store.data_mut();
+    born.map_err(|why: wasmtime::Error| match (guest.halt.take(), why.downcast_ref::<Trap>()) {
         (Some(Halt::Stopped(why)), _) => why,
+        _ if guest.memory.denied => format!("it wants more than {} bytes of memory before any turn", budget.memory),
         (_, Some(Trap::OutOfFuel)) => format!("it used {} of fuel before any turn", limits::FUEL_FOR_BIRTH),
         (_, Some(Trap::Interrupt)) => format!("it ran for {} ms before any turn", limits::WALL_FOR_BIRTH_MS),
         _ => format!("{why:#}"),
@@ -167,7 +178,10 @@ fn instantiate(
     limit: usize,
 ) -> wasmtime::Result<(Instance, Vec<Heap>)> {
     let (instance, heaps) = with_heaps(store, state.heaps.clone(), limit, |store| program.linked.instantiate(store))?;
-    Ok((instance?, heaps))
+    let instance = instance?;
+    // The limiter was told of the modules' minimum; what was woken may be larger.
+    store.data_mut().memory.used = heaps.iter().map(Heap::size).sum();
+    Ok((instance, heaps))
 }
 
 fn globals(program: &Program, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<Vec<Vec<u64>>> {
@@ -208,8 +222,7 @@ fn fits(program: &Program, state: &State) -> bool {
 /// Takes one turn from `state`. A durable agent's state is not changed here: what changed comes back in [`Ran`].
 pub fn run(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn World>) -> Ran {
     let _ticking = program.engine.tick();
-    let used = state.bytes();
-    let mut store = match store(program, world, used, terms.budget) {
+    let mut store = match store(program, world, terms.budget) {
         Ok(store) => store,
         // INVARIANT: only an engine without fuel fails here, and ours has it.
         Err(why) => return Ran { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, change: None, world: Box::new(Gone) },
@@ -246,6 +259,7 @@ fn durable(program: &Program, store: &mut Store<Guest>, state: &State, terms: &T
     // Waking is the host's work, not the guest's: it is not charged.
     store.set_fuel(u64::MAX)?;
     let (instance, heaps) = instantiate(program, store, state, usize::MAX)?;
+    store.data_mut().memory.woken(heaps.iter().map(Heap::size).sum())?;
     set_globals(program, store, &instance, state)?;
     store.set_fuel(terms.budget.fuel)?;
     let handle = instance.get_typed_func::<(WireMessage<'_>,), (Result<WireReply, WireFailure>,)>(&mut *store, "handle")?;
@@ -270,17 +284,15 @@ fn durable(program: &Program, store: &mut Store<Guest>, state: &State, terms: &T
 }
 
 fn ending(result: Result<WireReply, WireFailure>) -> Ending {
-    let too_large = |what: &str, len: usize| {
-        Ending::Stopped(Stop { cause: Cause::BadValue, detail: format!("{what} of {len} bytes; the most is {MAX_OUTPUT}") })
+    let too_large = |what: &str, len: usize, most: usize| {
+        Ending::Stopped(Stop { cause: Cause::BadValue, detail: format!("{what} of {len} bytes; the most is {most}") })
     };
     match result {
-        Ok(reply) if reply.body.len() > MAX_OUTPUT => too_large("a reply", reply.body.len()),
-        Ok(reply) if reply.content_type.len() > lazaret_gate::limits::MAX_KEY => {
-            too_large("a content type", reply.content_type.len())
-        }
+        Ok(reply) if reply.body.len() > MAX_OUTPUT => too_large("a reply", reply.body.len(), MAX_OUTPUT),
+        Ok(reply) if reply.content_type.len() > MAX_KEY => too_large("a content type", reply.content_type.len(), MAX_KEY),
         Ok(reply) => Ending::Replied(Reply { content_type: reply.content_type, body: reply.body.into() }),
-        Err(WireFailure::BadInput(text) | WireFailure::Failed(text)) if text.len() > lazaret_gate::limits::MAX_TEXT => {
-            too_large("an error text", text.len())
+        Err(WireFailure::BadInput(text) | WireFailure::Failed(text)) if text.len() > MAX_TEXT => {
+            too_large("an error text", text.len(), MAX_TEXT)
         }
         Err(WireFailure::BadInput(text)) => Ending::Failed(Failure::BadInput(text)),
         Err(WireFailure::Failed(text)) => Ending::Failed(Failure::Failed(text)),

@@ -30,3 +30,15 @@ fn real_guests_are_far_from_the_caps() {
         assert!(2 * most >= 3 * largest, "{what}: the most is {most}, and a real guest has {largest}");
     }
 }
+
+#[test]
+fn zz_time() {
+    let engine = lazaret_guest::Engine::new().unwrap();
+    for guest in GUESTS {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../guests/build/{guest}.wasm"));
+        let bytes = std::fs::read(&path).unwrap();
+        let t = std::time::Instant::now();
+        let r = engine.admit(&bytes);
+        println!("{guest} {:?} {:?}", t.elapsed(), r.map(|a| a.birth.pages()).map_err(|e| e.to_string()));
+    }
+}

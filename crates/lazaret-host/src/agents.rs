@@ -33,7 +33,7 @@ impl Host {
             World::Durable => {
                 let (image, state) = self.birth_image(&new.agent, &digest, &mut changes)?;
                 let slot = self.slot(&new.agent);
-                self.keep_warm(&new.agent, &mut lock(&slot), image, state);
+                self.keep_warm(&mut lock(&slot), image, state);
                 Some(image)
             }
         };
@@ -89,7 +89,7 @@ impl Host {
         let entry = Body::AgentRemoved(AgentRemoved { agent: agent.clone() });
         let changes = vec![Change::RemoveAgent { agent: agent.clone() }];
         self.store.commit(Batch { entries: vec![entry], changes })?;
-        lock(&self.slot(agent)).warm = None;
+        self.take_warm(&mut lock(&self.slot(agent)));
         Ok(())
     }
 

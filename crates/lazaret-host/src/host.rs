@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +21,10 @@ pub struct Host {
     pub(crate) engine: Engine,
     pub(crate) programs: Mutex<HashMap<Digest, Program>>,
     slots: Mutex<HashMap<AgentId, Arc<Mutex<Slot>>>>,
+    /// Bytes of all states in slots.
+    warm_bytes: AtomicUsize,
+    /// Counts, so that slots know which was used last.
+    uses: AtomicU64,
     environment: Vec<(String, String)>,
 }
 
@@ -27,7 +32,7 @@ pub struct Host {
 #[derive(Default)]
 pub(crate) struct Slot {
     /// The image that is mapped and ready, if any.
-    pub(crate) warm: Option<(Digest, State)>,
+    warm: Option<(Digest, State)>,
     used: u64,
 }
 
@@ -51,6 +56,8 @@ impl Host {
             engine: Engine::new()?,
             programs: Mutex::default(),
             slots: Mutex::default(),
+            warm_bytes: AtomicUsize::new(0),
+            uses: AtomicU64::new(0),
             environment: Vec::new(),
         })
     }
@@ -79,26 +86,35 @@ impl Host {
         lock(&self.slots).entry(agent.clone()).or_default().clone()
     }
 
+    /// Takes a state out for a turn, if it is there.
+    pub(crate) fn take_warm(&self, slot: &mut Slot) -> Option<(Digest, State)> {
+        let taken = slot.warm.take();
+        let bytes = taken.as_ref().map_or(0, |(_, state)| state.bytes());
+        self.warm_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        taken
+    }
+
     /// Puts a state where the next turn finds it, and lets the longest unused ones go if there are too many.
-    pub(crate) fn keep_warm(&self, agent: &AgentId, slot: &mut Slot, image: Digest, state: State) {
-        slot.used = now_ms();
+    pub(crate) fn keep_warm(&self, slot: &mut Slot, image: Digest, state: State) {
+        self.take_warm(slot);
+        let bytes = state.bytes();
+        slot.used = self.uses.fetch_add(1, Ordering::Relaxed);
         slot.warm = Some((image, state));
-        let slots = lock(&self.slots);
-        // A slot that is locked is in use, so it is neither counted nor let go; ours is locked by the caller.
-        let free: Vec<_> = slots.iter().filter(|(name, _)| *name != agent).filter_map(|(_, s)| s.try_lock().ok()).collect();
-        let bytes = |slot: &Slot| slot.warm.as_ref().map_or(0, |(_, state)| state.bytes());
-        let mut total: usize = free.iter().map(|slot| bytes(slot)).sum::<usize>() + bytes(slot);
-        let mut free: Vec<_> = free.into_iter().filter(|slot| slot.warm.is_some()).collect();
-        if total <= WARM_BYTES {
-            return;
+        if self.warm_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes > WARM_BYTES {
+            self.let_go();
         }
+    }
+
+    /// Lets states go, the longest unused first. One that is locked is in use and stays.
+    fn let_go(&self) {
+        let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
+        let mut free: Vec<_> = slots.iter().filter_map(|slot| slot.try_lock().ok()).filter(|slot| slot.warm.is_some()).collect();
         free.sort_by_key(|slot| slot.used);
         for mut oldest in free {
-            total -= bytes(&oldest);
-            oldest.warm = None;
-            if total <= WARM_BYTES {
+            if self.warm_bytes.load(Ordering::Relaxed) <= WARM_BYTES {
                 return;
             }
+            self.take_warm(&mut oldest);
         }
     }
 }

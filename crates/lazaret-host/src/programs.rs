@@ -87,7 +87,11 @@ fn read_file(path: &Path) -> Option<Vec<u8>> {
 }
 
 /// Whole or not at all: a half-written file would only cost a compilation, but it would cost it each time.
-#[expect(clippy::disallowed_methods, reason = "compiled code is a cache in the data root, read and written only here")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "compiled code is a cache in the data root, read and written only here"
+)]
 fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let dir = path.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(dir)?;

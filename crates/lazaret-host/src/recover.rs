@@ -5,7 +5,7 @@ use lazaret_gate::{AgentId, Effect};
 use lazaret_store::AgentState;
 
 use crate::error::HostError;
-use crate::host::{Host, lock};
+use crate::host::Host;
 use crate::live::Resume;
 use crate::turns::Turn;
 
@@ -42,9 +42,6 @@ impl Host {
                 recovered.in_doubt.push(row.agent);
                 continue;
             }
-            let slot = self.slot(&row.agent);
-            let _turn = lock(&slot);
-            drop(_turn);
             match self.resume(&row.agent, turn) {
                 Ok(turn) => recovered.finished.push(turn),
                 Err(HostError::InDoubt { agent, .. }) => recovered.in_doubt.push(agent),
@@ -103,6 +100,8 @@ impl Host {
         // The slot's lock is the caller's when it came here through `send`; a fresh slot serves as well, because the
         // state is woken from disk either way.
         let mut slot = crate::host::Slot::default();
-        self.take_turn(&mut slot, row, cut.message, cut.input, resume)
+        let turn = self.take_turn(&mut slot, row, cut.message, cut.input, resume);
+        self.take_warm(&mut slot);
+        turn
     }
 }

@@ -85,7 +85,7 @@ impl Host {
 
     fn woken(&self, slot: &mut Slot, row: &AgentRow) -> Result<State, HostError> {
         let Some(digest) = row.image else { return Ok(State::default()) };
-        if let Some((warm, state)) = slot.warm.take()
+        if let Some((warm, state)) = self.take_warm(slot)
             && warm == digest
         {
             return Ok(state);
@@ -180,7 +180,7 @@ impl Host {
             state.settle(change)?;
         }
         if let Some(image) = image_after {
-            self.keep_warm(&agent, slot, image, state);
+            self.keep_warm(slot, image, state);
         }
         Ok(Turn { seq: placed.seq, hash: placed.hash, record, pages })
     }

@@ -91,14 +91,21 @@ pub struct AgentRow {
 impl AgentRow {
     fn from_row(row: &rusqlite::Row<'_>) -> Result<Self, StoreError> {
         let (agent, bytes, digest) = (row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?);
-        let parts = agent.as_bytes().ok().zip(bytes.as_blob().ok()).zip(digest.as_blob().ok());
+        let parts = agent
+            .as_bytes()
+            .ok()
+            .zip(bytes.as_blob().ok())
+            .zip(digest.as_blob().ok());
         let damaged = || StoreError::damaged("an agent's row");
         let ((name, bytes), digest) = parts.ok_or_else(damaged)?;
         if digest_of(digest) != Some(seal("agents", &[name, bytes])) {
             let name = String::from_utf8_lossy(name).chars().take(64).collect::<String>();
             return Err(StoreError::damaged(format!("the row of agent `{name}`")));
         }
-        canonical::decode::<Self>(bytes).ok().filter(|row| row.agent.as_str().as_bytes() == name).ok_or_else(damaged)
+        canonical::decode::<Self>(bytes)
+            .ok()
+            .filter(|row| row.agent.as_str().as_bytes() == name)
+            .ok_or_else(damaged)
     }
 
     fn write(&self, conn: &Connection) -> Result<(), StoreError> {
@@ -126,7 +133,10 @@ pub(crate) const NO_TRAIL: Digest = Digest([0; 32]);
 /// One agent's row, if it can be found.
 pub(crate) fn look_up(conn: &Connection, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
     let mut query = conn.prepare_cached("SELECT agent, row, digest FROM agents WHERE agent = ?1")?;
-    query.query_row([agent.as_str()], |row| Ok(AgentRow::from_row(row))).optional()?.transpose()
+    query
+        .query_row([agent.as_str()], |row| Ok(AgentRow::from_row(row)))
+        .optional()?
+        .transpose()
 }
 
 /// One agent, removed ones included. A miss is only believed after every row that must be there was seen.
@@ -162,20 +172,49 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<AgentRow>, StoreError> {
     }
 }
 
-/// The rows that a batch touches, read once and written once.
+/// The rows that a group of batches has touched: each is read once and written once.
 #[derive(Default)]
-pub(crate) struct Touched {
+pub(crate) struct Loaded {
     rows: BTreeMap<AgentId, AgentRow>,
 }
 
-impl Touched {
+impl Loaded {
+    /// A batch went well: what it touched is what the next one sees.
+    pub(crate) fn accept(&mut self, touched: BTreeMap<AgentId, AgentRow>) {
+        self.rows.extend(touched);
+    }
+
+    /// Writes all of it.
+    pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
+        self.rows.values().try_for_each(|row| row.write(conn))
+    }
+}
+
+/// The rows that one batch touches. Given up with the batch if it fails.
+pub(crate) struct Touched<'a> {
+    rows: BTreeMap<AgentId, AgentRow>,
+    before: &'a Loaded,
+}
+
+impl<'a> Touched<'a> {
+    pub(crate) fn new(before: &'a Loaded) -> Self {
+        Self {
+            rows: BTreeMap::new(),
+            before,
+        }
+    }
+
     /// A row to change, whatever its state.
     pub(crate) fn any(&mut self, conn: &Connection, agent: &AgentId) -> Result<&mut AgentRow, StoreError> {
         if !self.rows.contains_key(agent) {
-            let row = look_up(conn, agent)?.ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })?;
+            let known = self.before.rows.get(agent).cloned();
+            let row = known.map_or_else(|| look_up(conn, agent), |row| Ok(Some(row)))?;
+            let row = row.ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })?;
             self.rows.insert(agent.clone(), row);
         }
-        self.rows.get_mut(agent).ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })
+        self.rows
+            .get_mut(agent)
+            .ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })
     }
 
     /// A row to change, of an agent that wasn't removed.
@@ -199,12 +238,23 @@ impl Touched {
             return Err(StoreError::NameTaken { agent: new.agent });
         }
         // A row that got lost would let a name be used twice.
-        let count: i64 = conn.prepare_cached("SELECT count(*) FROM agents")?.query_row([], |row| row.get(0))?;
+        let count: i64 = conn
+            .prepare_cached("SELECT count(*) FROM agents")?
+            .query_row([], |row| row.get(0))?;
         if count.cast_unsigned() != head.agents {
             return Err(StoreError::damaged("the list of agents"));
         }
         head.agents += 1;
-        let NewAgent { agent, component, world, engine, grants, budget, image, entry: _ } = new;
+        let NewAgent {
+            agent,
+            component,
+            world,
+            engine,
+            grants,
+            budget,
+            image,
+            entry: _,
+        } = new;
         let (state, unfinished, trail) = (AgentState::Asleep, None, NO_TRAIL);
         let row = AgentRow {
             agent,
@@ -237,8 +287,8 @@ impl Touched {
         mailbox::clear(conn, agent)
     }
 
-    /// Writes what was changed.
-    pub(crate) fn write(self, conn: &Connection) -> Result<(), StoreError> {
-        self.rows.values().try_for_each(|row| row.write(conn))
+    /// What was changed.
+    pub(crate) fn into_rows(self) -> BTreeMap<AgentId, AgentRow> {
+        self.rows
     }
 }

@@ -1,6 +1,5 @@
 //! Where batches become transactions. One thread at a time sits here.
 
-use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rusqlite::Connection;
 use rusqlite::hooks::Wal;
 
+use crate::agents::Loaded;
 use crate::batch::{Placed, Prepared};
 use crate::error::StoreError;
 use crate::head::Head;
@@ -51,7 +51,19 @@ impl Desk {
             told.store(pages.cast_unsigned(), Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Self { conn, key, now, head, uncertain: false, frames, log: LogFile { path: log, len: 0, commits: 0 } })
+        Ok(Self {
+            conn,
+            key,
+            now,
+            head,
+            uncertain: false,
+            frames,
+            log: LogFile {
+                path: log,
+                len: 0,
+                commits: 0,
+            },
+        })
     }
 
     /// Frames in the log after the last commit.
@@ -84,14 +96,14 @@ impl Desk {
     fn transact(&mut self, group: Vec<Prepared>) -> Result<Vec<Answer>, StoreError> {
         let (alone, time) = (group.len() == 1, (self.now)());
         let mut answers = Vec::with_capacity(group.len());
-        let mut wants_checkpoint = false;
+        let (mut wants_checkpoint, mut loaded) = (false, Loaded::default());
         self.run("BEGIN IMMEDIATE")?;
         for batch in group {
             let (before, wants) = (self.head.clone(), batch.wants_checkpoint);
             if !alone {
                 self.run("SAVEPOINT batch")?;
             }
-            let answer = batch.write(&self.conn, &mut self.head, time);
+            let answer = batch.write(&self.conn, &mut self.head, &mut loaded, time);
             if let Err(why) = &answer {
                 self.head = before;
                 // SQLite ends the whole transaction by itself when the disk fails it.
@@ -113,6 +125,7 @@ impl Desk {
             self.run("ROLLBACK")?;
             return Ok(answers);
         }
+        loaded.write(&self.conn)?;
         self.finish(wants_checkpoint)?;
         self.run("COMMIT")?;
         self.log.commits += 1;
@@ -158,7 +171,9 @@ impl Desk {
                 self.head = head;
                 self.uncertain = false;
                 // What is left of the failed write further on stops to matter once the log starts anew.
-                let _ = self.conn.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::TRUNCATE);
+                let _ = self
+                    .conn
+                    .wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::TRUNCATE);
                 self.log.len = 0;
                 Ok(())
             }
@@ -175,13 +190,18 @@ impl Desk {
 impl LogFile {
     /// Writes zeros past the log's end, where SQLite will write next; it takes zeros for the end. Failing is no harm:
     /// the file then grows as it would have. Only the one who sits at the desk may do this.
+    #[expect(clippy::disallowed_types, reason = "the log lies in the data root")]
     fn grow(&mut self, frames: u32) {
         let used = 32 + u64::from(frames) * (4096 + 24);
         if self.commits < LOG_STEP_AFTER || used + LOG_STEP / 4 < self.len {
             return;
         }
-        let Ok(file) = OpenOptions::new().write(true).open(&self.path) else { return };
-        let Ok(len) = file.metadata().map(|found| found.len()) else { return };
+        let Ok(file) = std::fs::OpenOptions::new().write(true).open(&self.path) else {
+            return;
+        };
+        let Ok(len) = file.metadata().map(|found| found.len()) else {
+            return;
+        };
         self.len = len;
         if len >= used && len < used + LOG_STEP / 2 && file.write_all_at(&vec![0; LOG_STEP as usize], len).is_ok() {
             self.len = len + LOG_STEP;

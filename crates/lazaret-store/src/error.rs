@@ -50,7 +50,9 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// No room.
-    #[error("the disk that holds the data root is full; nothing that was acknowledged is lost; free some space and try again")]
+    #[error(
+        "the disk that holds the data root is full; nothing that was acknowledged is lost; free some space and try again"
+    )]
     DiskFull,
     /// The operating system said no.
     #[error("{what} failed: {why}")]
@@ -75,7 +77,9 @@ pub enum StoreError {
         why: String,
     },
     /// Written by a later release.
-    #[error("the data root has format {found}, and this release knows formats up to {known}; use the release that wrote it, or a later one")]
+    #[error(
+        "the data root has format {found}, and this release knows formats up to {known}; use the release that wrote it, or a later one"
+    )]
     Newer {
         /// Its format.
         found: i64,
@@ -83,7 +87,9 @@ pub enum StoreError {
         known: i64,
     },
     /// Written by an earlier release, and opened only to read.
-    #[error("the data root has format {found}, and reading needs format {known}; any command that writes brings it up to date")]
+    #[error(
+        "the data root has format {found}, and reading needs format {known}; any command that writes brings it up to date"
+    )]
     Older {
         /// Its format.
         found: i64,
@@ -183,7 +189,9 @@ pub enum StoreError {
         why: String,
     },
     /// An earlier write failed and it isn't certain what is on disk.
-    #[error("nothing more is written, because an earlier write failed and could not be undone: {why}; each new write tries again")]
+    #[error(
+        "nothing more is written, because an earlier write failed and could not be undone: {why}; each new write tries again"
+    )]
     Halted {
         /// What failed.
         why: String,
@@ -213,7 +221,10 @@ impl StoreError {
                 Self::ReadOnly { path: path.to_owned() }
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
-            _ => Self::Io { what: format!("{what} `{}`", path.display()), why: why.to_string() },
+            _ => Self::Io {
+                what: format!("{what} `{}`", path.display()),
+                why: why.to_string(),
+            },
         }
     }
 
@@ -233,11 +244,16 @@ impl From<rusqlite::Error> for StoreError {
         match code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt { why: why.to_string() },
             ErrorCode::DiskFull => Self::DiskFull,
-            ErrorCode::ReadOnly => Self::ReadOnly { path: "lazaret.db".into() },
+            ErrorCode::ReadOnly => Self::ReadOnly {
+                path: "lazaret.db".into(),
+            },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { pid: None },
             // A damaged schema, or one that names what isn't there.
             ErrorCode::Unknown | ErrorCode::SchemaChanged => Self::Corrupt { why: why.to_string() },
-            _ => Self::Io { what: "the database".into(), why: format!("{why} (SQLite code {extended})") },
+            _ => Self::Io {
+                what: "the database".into(),
+                why: format!("{why} (SQLite code {extended})"),
+            },
         }
     }
 }
@@ -247,9 +263,10 @@ impl From<Broken> for StoreError {
         match broken {
             Broken::Unreadable { seq, why } => Self::Broken { seq, why },
             Broken::OutOfPlace { expected, found } => Self::broken(expected, format!("it says it is entry {found}")),
-            Broken::Unlinked { seq, expected, found } => {
-                Self::broken(seq, format!("it follows {found}, but the entry before it hashes to {expected}"))
-            }
+            Broken::Unlinked { seq, expected, found } => Self::broken(
+                seq,
+                format!("it follows {found}, but the entry before it hashes to {expected}"),
+            ),
         }
     }
 }

@@ -30,7 +30,14 @@ pub(crate) struct Head {
 impl Default for Head {
     fn default() -> Self {
         let frontier = Frontier::default();
-        Self { frontier, hash: NO_ENTRY, note: String::new(), agents: 0, checkpoints: 0, messages: 0 }
+        Self {
+            frontier,
+            hash: NO_ENTRY,
+            note: String::new(),
+            agents: 0,
+            checkpoints: 0,
+            messages: 0,
+        }
     }
 }
 
@@ -47,7 +54,18 @@ impl Head {
     fn seal(&self, peaks: &[u8]) -> Digest {
         let numbers = [self.size(), self.agents, self.checkpoints, self.messages].map(u64::to_le_bytes);
         let [size, agents, checkpoints, messages] = &numbers;
-        seal("head", &[size, peaks, &self.hash.0, self.note.as_bytes(), agents, checkpoints, messages])
+        seal(
+            "head",
+            &[
+                size,
+                peaks,
+                &self.hash.0,
+                self.note.as_bytes(),
+                agents,
+                checkpoints,
+                messages,
+            ],
+        )
     }
 
     /// Reads the row; `None` if nothing was ever written.
@@ -62,12 +80,21 @@ impl Head {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, counts, row.get(7)?))
             })
             .optional()?;
-        let Some((size, peaks, hash, note, counts, digest)) = row else { return Ok(None) };
+        let Some((size, peaks, hash, note, counts, digest)) = row else {
+            return Ok(None);
+        };
         let (whole, rest) = peaks.as_chunks::<32>();
         let frontier = Frontier::restore(size.cast_unsigned(), whole.to_vec()).filter(|_| rest.is_empty());
         let [agents, checkpoints, messages] = counts.map(i64::cast_unsigned);
         let hash = digest_of(&hash).ok_or_else(damaged)?;
-        let head = Self { frontier: frontier.ok_or_else(damaged)?, hash, note, agents, checkpoints, messages };
+        let head = Self {
+            frontier: frontier.ok_or_else(damaged)?,
+            hash,
+            note,
+            agents,
+            checkpoints,
+            messages,
+        };
         if digest_of(&digest) != Some(head.seal(&peaks)) {
             return Err(damaged());
         }
@@ -81,31 +108,39 @@ impl Head {
 
     /// Signs what stands now.
     pub(crate) fn sign(&mut self, key: &HostKey) {
-        let checkpoint = Checkpoint { size: self.size(), root: self.frontier.root() };
+        let checkpoint = Checkpoint {
+            size: self.size(),
+            root: self.frontier.root(),
+        };
         self.note = key.verifier().sign(&checkpoint, key.signing());
     }
 
     pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
         let peaks = self.frontier.peaks().concat();
-        conn.prepare_cached("INSERT OR REPLACE INTO head VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?.execute(params![
-            self.size().cast_signed(),
-            peaks,
-            self.hash.0,
-            self.note,
-            self.agents.cast_signed(),
-            self.checkpoints.cast_signed(),
-            self.messages.cast_signed(),
-            self.seal(&peaks).0,
-        ])?;
+        conn.prepare_cached("INSERT OR REPLACE INTO head VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
+            .execute(params![
+                self.size().cast_signed(),
+                peaks,
+                self.hash.0,
+                self.note,
+                self.agents.cast_signed(),
+                self.checkpoints.cast_signed(),
+                self.messages.cast_signed(),
+                self.seal(&peaks).0,
+            ])?;
         Ok(())
     }
 
     /// Checks the note's signature, and that it speaks of this very journal.
     pub(crate) fn check(&self, verifier: &Verifier) -> Result<Checkpoint, StoreError> {
-        let checkpoint =
-            verifier.check(&self.note).map_err(|why| StoreError::broken(self.size().saturating_sub(1), why.to_string()))?;
+        let checkpoint = verifier
+            .check(&self.note)
+            .map_err(|why| StoreError::broken(self.size().saturating_sub(1), why.to_string()))?;
         if checkpoint.size != self.size() || checkpoint.root != self.frontier.root() {
-            return Err(StoreError::broken(self.size().saturating_sub(1), "the signed checkpoint is of another journal"));
+            return Err(StoreError::broken(
+                self.size().saturating_sub(1),
+                "the signed checkpoint is of another journal",
+            ));
         }
         Ok(checkpoint)
     }
@@ -121,6 +156,10 @@ impl Head {
         }
         let Some(last) = last else { return Ok(()) };
         let row = crate::journal::Row::read(conn, last.cast_unsigned())?;
-        if row.is_some_and(|row| row.hash == self.hash) { Ok(()) } else { Err(damaged()) }
+        if row.is_some_and(|row| row.hash == self.hash) {
+            Ok(())
+        } else {
+            Err(damaged())
+        }
     }
 }

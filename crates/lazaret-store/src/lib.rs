@@ -9,6 +9,11 @@
 //! Nothing here decides, and nothing outside the data root is touched.
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "this crate keeps the data root: files are its job"
+)]
 
 mod agents;
 mod batch;
@@ -65,7 +70,9 @@ pub struct Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store").field("verifier", self.reader.verifier()).finish_non_exhaustive()
+        f.debug_struct("Store")
+            .field("verifier", self.reader.verifier())
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,7 +95,9 @@ impl Store {
         schema::migrate(&mut conn, &root.database())?;
         db::enable_log(&conn)?;
         let head = Head::read(&conn)?;
-        let entries: i64 = conn.query_row("SELECT count(*) FROM (SELECT 1 FROM journal LIMIT 1)", [], |row| row.get(0))?;
+        let entries: i64 = conn.query_row("SELECT count(*) FROM (SELECT 1 FROM journal LIMIT 1)", [], |row| {
+            row.get(0)
+        })?;
         if head.is_none() && entries > 0 {
             return Err(StoreError::damaged("the row that says where the journal ends"));
         }
@@ -103,7 +112,12 @@ impl Store {
         }
         let reader = Reader::over(Pool::open(root.database(), &root.log())?, key.verifier().clone())?;
         let writer = Writer::new(desk, &root.database())?;
-        Ok(Self { reader, writer, key, _lock: lock })
+        Ok(Self {
+            reader,
+            writer,
+            key,
+            _lock: lock,
+        })
     }
 
     /// Opens a data root to read, whether or not another process writes it.
@@ -139,16 +153,27 @@ impl Drop for Store {
 
 /// The first entry, and the first checkpoint.
 fn begin(desk: &mut Desk, key: &HostKey) -> Result<(), StoreError> {
-    let genesis = Genesis { format: JOURNAL_FORMAT.to_owned(), key: key.verifier().to_text() };
-    let batch = Batch { entries: vec![Body::Genesis(genesis)], changes: vec![Change::Checkpoint] };
-    desk.commit(vec![Prepared::new(batch)?]).pop().unwrap_or(Err(StoreError::Closed))?;
+    let genesis = Genesis {
+        format: JOURNAL_FORMAT.to_owned(),
+        key: key.verifier().to_text(),
+    };
+    let batch = Batch {
+        entries: vec![Body::Genesis(genesis)],
+        changes: vec![Change::Checkpoint],
+    };
+    desk.commit(vec![Prepared::new(batch)?])
+        .pop()
+        .unwrap_or(Err(StoreError::Closed))?;
     Ok(())
 }
 
 /// SQLite says "corrupt" of a file that never was a database.
 fn not_ours(root: &Root, why: StoreError) -> StoreError {
     match why {
-        StoreError::Corrupt { why } => StoreError::NotOurs { path: root.database(), why },
+        StoreError::Corrupt { why } => StoreError::NotOurs {
+            path: root.database(),
+            why,
+        },
         why => why,
     }
 }

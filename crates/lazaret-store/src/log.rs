@@ -7,25 +7,23 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::error::StoreError;
 
 const HEADER: usize = 32;
 const FRAME: usize = 24;
-/// How long to wait before a second look: another process may be writing.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// Refuses a log that was damaged in the middle.
 pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
+    #[expect(clippy::disallowed_methods, reason = "the log lies in the data root")]
     let look = || match fs::read(path) {
         Ok(bytes) => Ok(scan(&bytes)),
         Err(why) if why.kind() == ErrorKind::NotFound => Ok(None),
         Err(why) => Err(StoreError::io("reading", path, &why)),
     };
     let Some(first) = look()? else { return Ok(()) };
-    std::thread::sleep(PAUSE);
-    // A writer's log moves on between two looks; damage stays where it is.
+    // Another process may be writing while this one reads. What was seen behind the gap was written after it, so a
+    // second look finds the gap filled; damage stays where it is.
     if look()? == Some(first) {
         return Err(StoreError::damaged("the write-ahead log `lazaret.db-wal`"));
     }
@@ -33,12 +31,21 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
+    bytes
+        .get(at..at + 4)
+        .and_then(|word| word.try_into().ok())
+        .map_or(0, u32::from_be_bytes)
 }
 
 /// SQLite's checksum: two running sums over pairs of words, in the byte order that the log's first word names.
 fn sum(bytes: &[u8], big_endian: bool, start: (u32, u32)) -> (u32, u32) {
-    let read = |word: &[u8; 4]| if big_endian { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) };
+    let read = |word: &[u8; 4]| {
+        if big_endian {
+            u32::from_be_bytes(*word)
+        } else {
+            u32::from_le_bytes(*word)
+        }
+    };
     let (words, _) = bytes.as_chunks::<4>();
     words.chunks_exact(2).fold(start, |(first, second), pair| {
         let first = first.wrapping_add(read(&pair[0])).wrapping_add(second);
@@ -59,12 +66,17 @@ fn scan(log: &[u8]) -> Option<(usize, u64)> {
     let (frames, _) = (log.get(HEADER..)?.chunks_exact(FRAME + size), ());
     let salt = |at: &[u8], first| u64::from(word(at, first)) << 32 | u64::from(word(at, first + 4));
     let mut frames = frames.enumerate().peekable();
-    let wanted = if header_holds { salt(log, 16) } else { salt(frames.peek()?.1, 8) };
+    let wanted = if header_holds {
+        salt(log, 16)
+    } else {
+        salt(frames.peek()?.1, 8)
+    };
     let (mut broken, mut commits) = ((!header_holds).then_some(0), 0);
     for (number, frame) in frames {
         if broken.is_none() {
             running = sum(&frame[FRAME..], big_endian, sum(&frame[..8], big_endian, running));
-            let holds = word(frame, 0) != 0 && salt(frame, 8) == wanted && running == (word(frame, 16), word(frame, 20));
+            let holds =
+                word(frame, 0) != 0 && salt(frame, 8) == wanted && running == (word(frame, 16), word(frame, 20));
             broken = (!holds).then_some(number);
         }
         // A frame that ends a transaction says how large the database is then.
@@ -88,7 +100,8 @@ mod tests {
         conn.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (a BLOB);")
             .expect("a table");
         for _ in 0..4 {
-            conn.execute("INSERT INTO t VALUES (randomblob(9000))", []).expect("a row");
+            conn.execute("INSERT INTO t VALUES (randomblob(9000))", [])
+                .expect("a row");
         }
         fs::read(dir.path().join("x.db-wal")).expect("a log")
     }

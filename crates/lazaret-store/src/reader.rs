@@ -79,7 +79,8 @@ impl Reader {
 
     /// Many of them, in the order asked: one state, one connection.
     pub fn blobs(&self, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
-        self.pool.read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
+        self.pool
+            .read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
     }
 
     /// Whether there are such bytes.
@@ -153,7 +154,10 @@ impl Reader {
 
     /// Where an agent's turn stands, if it was taken.
     pub fn turn_entry(&self, agent: &AgentId, turn: u64) -> Result<Option<u64>, StoreError> {
-        Ok(self.pool.read(|conn| journal::turn(conn, agent, turn))?.map(|(seq, _)| seq))
+        Ok(self
+            .pool
+            .read(|conn| journal::turn(conn, agent, turn))?
+            .map(|(seq, _)| seq))
     }
 
     /// What is on disk of a turn that isn't over: effects opened, closed, in doubt and settled, in order.
@@ -189,5 +193,8 @@ impl Reader {
 }
 
 pub(crate) fn foreign_key(root: &Root) -> StoreError {
-    StoreError::KeyBad { path: root.key(), why: "it is not the key that the journal names".to_owned() }
+    StoreError::KeyBad {
+        path: root.key(),
+        why: "it is not the key that the journal names".to_owned(),
+    }
 }

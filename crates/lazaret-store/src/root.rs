@@ -1,5 +1,11 @@
 //! The data root: one directory, closed to others, held by one process at a time.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the data root is this crate's to touch"
+)]
+
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -52,7 +58,11 @@ impl Root {
 
     fn make(&self) -> Result<(), StoreError> {
         let failed = |why| StoreError::io("making the directory", &self.path, &why);
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.path)
+            .map_err(failed)
     }
 
     pub(crate) fn database(&self) -> PathBuf {
@@ -85,7 +95,9 @@ impl Root {
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 let read = file.take(32).read_to_string(&mut text);
-                return Err(StoreError::Busy { pid: read.ok().and_then(|_| text.trim().parse().ok()) });
+                return Err(StoreError::Busy {
+                    pid: read.ok().and_then(|_| text.trim().parse().ok()),
+                });
             }
             Err(TryLockError::Error(why)) => return Err(failed(why)),
         }
@@ -109,7 +121,9 @@ impl Root {
     /// Makes the directory's own entries durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let failed = |why| StoreError::io("flushing the directory", &self.path, &why);
-        File::open(&self.path).and_then(|directory| directory.sync_all()).map_err(failed)
+        File::open(&self.path)
+            .and_then(|directory| directory.sync_all())
+            .map_err(failed)
     }
 }
 
@@ -118,11 +132,19 @@ pub(crate) fn closed_to_others(path: &Path) -> Result<(), StoreError> {
     let found = fs::metadata(path).map_err(|why| StoreError::io("looking at", path, &why))?;
     let me = rustix::process::geteuid().as_raw();
     if found.uid() != me {
-        return Err(StoreError::Owner { path: path.to_owned(), owner: found.uid(), me });
+        return Err(StoreError::Owner {
+            path: path.to_owned(),
+            owner: found.uid(),
+            me,
+        });
     }
     let mode = found.mode() & 0o7777;
     if mode & 0o077 != 0 {
-        return Err(StoreError::Exposed { path: path.to_owned(), mode, directory: found.is_dir() });
+        return Err(StoreError::Exposed {
+            path: path.to_owned(),
+            mode,
+            directory: found.is_dir(),
+        });
     }
     Ok(())
 }

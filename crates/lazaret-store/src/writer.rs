@@ -132,10 +132,23 @@ impl Writer {
         let carrier = std::thread::Builder::new()
             .name("lazaret-store".into())
             .spawn(move || carry_over(&conn, &asked))
-            .map_err(|why| StoreError::Io { what: "starting a thread".into(), why: why.to_string() })?;
-        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)), carry: Some(carry) };
-        let line = Arc::new(Line { state: Mutex::new(state), moved: Condvar::new() });
-        Ok(Self { line, carrier: Some(carrier) })
+            .map_err(|why| StoreError::Io {
+                what: "starting a thread".into(),
+                why: why.to_string(),
+            })?;
+        let state = State {
+            queue: VecDeque::new(),
+            desk: Place::Free(Box::new(desk)),
+            carry: Some(carry),
+        };
+        let line = Arc::new(Line {
+            state: Mutex::new(state),
+            moved: Condvar::new(),
+        });
+        Ok(Self {
+            line,
+            carrier: Some(carrier),
+        })
     }
 
     pub(crate) fn queue(&self, batch: Prepared) -> Ticket {
@@ -143,7 +156,10 @@ impl Writer {
         let mut state = lock(&self.line.state);
         state.queue.push_back((batch, Arc::clone(&slot)));
         drop(state);
-        Ticket { line: Arc::clone(&self.line), slot }
+        Ticket {
+            line: Arc::clone(&self.line),
+            slot,
+        }
     }
 
     /// Writes what is in line and takes the desk away.

@@ -218,7 +218,7 @@ fn about_blobs(lie: Make) -> Vec<Lie> {
         lie("B5", "more nodes than memory", "don't fit", image("/memories", memories(16, json!([null, none])))),
         lie("B5", "a trailing null", "don't fit", image("/memories", memories(48, json!([null])))),
         lie("B5", "more memory than there is", "don't fit", image("/memories", memories(65537, json!([])))),
-        lie("B6", "a node cut short", "malformed", blob(is_node, |node| drop(node.pop()))),
+        lie("B6", "a node cut short", "malformed", blob(is_node, |node| node.truncate(node.len() - 1))),
         lie("B7", "a page cut short", "has another size", blob(is_page, |page| page.truncate(PAGE - 1))),
         lie("B7", "a page of zeros", "all zeros", blob(is_page, |page| page.fill(0))),
         lie("B8", "pages beyond the memory", "beyond", lied(|draft| {

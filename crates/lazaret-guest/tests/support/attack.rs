@@ -59,8 +59,8 @@ impl fmt::Display for Came {
             Self::Inadmissible(why) => write!(f, "admission refused: {why}"),
             Self::Halted(why) => write!(f, "halted: {why}"),
             Self::Ran { ending: Ending::Replied(reply), .. } => {
-                let body = &reply.body.0[..reply.body.0.len().min(200)];
-                write!(f, "replied {}", String::from_utf8_lossy(body))
+                let body = &reply.body.0[..reply.body.0.len().min(100)];
+                write!(f, "replied {}", body.escape_ascii())
             }
             Self::Ran { ending: Ending::Failed(Failure::BadInput(text) | Failure::Failed(text)), .. } => {
                 write!(f, "failed {}", text.chars().take(200).collect::<String>())

@@ -64,6 +64,8 @@ pub(crate) fn make(recipe: &str) -> Result<Vec<u8>, String> {
         "locals" => code(number("functions")?, &crowded(number("count")?)),
         "live-locals" => code(number("functions")?, &lively(number("locals")?, number("blocks")?)),
         "br-table" => code(number("functions")?, &table(number("depth")?, number("targets")?)),
+        "calls" => calls(number("results")?, number("count")?),
+        "block-params" => block_params(number("params")?, number("blocks")?),
         "results" => results(number("arity")?, number("targets")?),
         "types" => types(number("count")?),
         "elements" => elements(number("segments")?, number("items")?),
@@ -79,7 +81,8 @@ pub(crate) fn make(recipe: &str) -> Result<Vec<u8>, String> {
 
 /// The harmless agent, with a core module inside that it instantiates.
 fn harmless(module: Option<&Module>) -> Result<Vec<u8>, String> {
-    let place = "  (core module $bomb)\n  (core instance (instantiate $bomb))";
+    // Without a name, or the module would not be empty.
+    let place = "  (core module)\n  (core instance (instantiate 3))";
     let fields = attack::with_prelude(HARMLESS);
     let whole = wat::parse_str(wrap::component(&fields, "utf8", place, "$main")).map_err(|why| why.to_string())?;
     match module {
@@ -134,9 +137,8 @@ fn long(bytes: u32) -> Function {
     let mut function = Function::new([]);
     let mut sink = function.instructions();
     sink.local_get(0);
-    for _ in 0..bytes / 6 {
-        sink.local_get(0).i32_mul().local_tee(0).local_get(0);
-        sink.i32_xor();
+    for _ in 0..bytes / 8 {
+        sink.local_get(0).i32_mul().local_tee(0).local_get(0).i32_xor();
     }
     sink.end();
     function
@@ -176,6 +178,37 @@ fn table(depth: u32, targets: u32) -> Function {
     }
     sink.local_get(0).end();
     function
+}
+
+/// Calls whose results pile up: two bytes for each heap.
+fn calls(results: u32, count: u32) -> Result<Vec<u8>, String> {
+    let (mut types, mut functions, mut code) = (TypeSection::new(), FunctionSection::new(), CodeSection::new());
+    types.ty().function([], vec![ValType::I64; results as usize]);
+    functions.function(0);
+    let mut function = Function::new([]);
+    let mut sink = function.instructions();
+    for _ in 0..count {
+        sink.call(0);
+    }
+    sink.unreachable().end();
+    code.function(&function);
+    harmless(Some(Module::new().section(&types).section(&functions).section(&code)))
+}
+
+/// Blocks that take so many values and give none: four bytes for each heap of values to be passed.
+fn block_params(params: u32, blocks: u32) -> Result<Vec<u8>, String> {
+    let (mut types, mut functions, mut code) = (TypeSection::new(), FunctionSection::new(), CodeSection::new());
+    types.ty().function([], []);
+    types.ty().function(vec![ValType::I32; params as usize], vec![]);
+    functions.function(0);
+    let mut function = Function::new([]);
+    let mut sink = function.instructions();
+    for _ in 0..blocks {
+        sink.unreachable().loop_(BlockType::FunctionType(1)).br(0).end();
+    }
+    sink.end();
+    code.function(&function);
+    harmless(Some(Module::new().section(&types).section(&functions).section(&code)))
 }
 
 /// A jump table whose every target takes so many values with it.
@@ -244,7 +277,7 @@ fn memories(count: u32, pages: u32) -> Result<Vec<u8>, String> {
         let mut instances = InstanceSection::new();
         let no_args: [(&str, ModuleArg); 0] = [];
         for _ in 0..count {
-            // The agent has four modules of its own.
+            // The harmless agent has four modules before it.
             instances.instantiate(4, no_args);
         }
         out.section(&instances);

@@ -32,17 +32,35 @@ pub fn declared() -> Vec<Declared> {
             interface = name;
             instance = line.rsplit_once('$').map_or("", |(_, name)| name);
         }
-        let Some(exported) = between(line, "(export \"", "\"") else { continue };
+        let Some(exported) = between(line, "(export \"", "\"") else {
+            continue;
+        };
         if line.contains("(sub resource)") {
             let function = format!("[resource-drop]{exported}");
             let signature = Some("(param i32)".to_owned());
-            all.push(Declared { interface, function, name: format!("{instance}:drop-{exported}"), instance, signature });
+            all.push(Declared {
+                interface,
+                function,
+                name: format!("{instance}:drop-{exported}"),
+                instance,
+                signature,
+            });
         } else if line.contains(" (func ") {
             let signature = line.split_once(";; ").map(|(_, signature)| signature.to_owned());
             let plain = exported.rsplit(']').next().unwrap_or(exported);
-            let constructs = if exported.starts_with("[constructor]") { "new-" } else { "" };
+            let constructs = if exported.starts_with("[constructor]") {
+                "new-"
+            } else {
+                ""
+            };
             let name = format!("{instance}:{constructs}{plain}");
-            all.push(Declared { interface, function: exported.to_owned(), name, instance, signature });
+            all.push(Declared {
+                interface,
+                function: exported.to_owned(),
+                name,
+                instance,
+                signature,
+            });
         }
     }
     all
@@ -54,7 +72,9 @@ pub fn declared() -> Vec<Declared> {
 pub fn command(code: &str, data: &str) -> Vec<u8> {
     let (mut lowers, mut exports, mut imports) = (String::new(), String::new(), String::new());
     for (at, function) in declared().iter().enumerate() {
-        let Some(signature) = function.signature.as_ref().filter(|_| calls(code, &function.name) > 0) else { continue };
+        let Some(signature) = function.signature.as_ref().filter(|_| calls(code, &function.name) > 0) else {
+            continue;
+        };
         let (instance, name) = (function.instance, &function.function);
         let _ = match name.strip_prefix("[resource-drop]") {
             Some(resource) => writeln!(
@@ -67,7 +87,11 @@ pub fn command(code: &str, data: &str) -> Vec<u8> {
             ),
         };
         let _ = writeln!(exports, "    (export \"{at}\" (func $f{at}))");
-        let _ = writeln!(imports, "    (import \"host\" \"{at}\" (func ${} {signature}))", function.name);
+        let _ = writeln!(
+            imports,
+            "    (import \"host\" \"{at}\" (func ${} {signature}))",
+            function.name
+        );
     }
     let text = format!(
         r#"(component

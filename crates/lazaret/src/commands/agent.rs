@@ -174,7 +174,7 @@ fn show(reader: &Reader, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
     ui.json(&row_json(row));
     let field = |name: &str, value: &str| ui.line(&format!("{} {value}", ui.paint(Tone::Quiet, &format!("{name:<10}"))));
     field("agent", row.agent.as_str());
-    field("state", &row.state.name());
+    field("state", row.state.name());
     field("world", row.world.name());
     field("turns", &row.turn.to_string());
     field("mailbox", &reader.mailbox_len(&row.agent)?.to_string());

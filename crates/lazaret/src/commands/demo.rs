@@ -1,5 +1,7 @@
 //! `lazaret demo`
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,6 +10,8 @@ use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Outcome};
 use lazaret_guest::Engine;
 use lazaret_host::{Host, HostError, NewAgent, Selection, Turn, Verdict};
 
+use super::data_dir;
+use crate::cli::Cli;
 use crate::failure::{Code, Failure};
 use crate::text::{cut, grouped, visible, wrapped};
 use crate::ui::{Tone, Ui};
@@ -15,7 +19,8 @@ use crate::ui::{Tone, Ui};
 /// Watch an untrusted agent at work, in under a minute
 ///
 /// No key, root, network or configuration is needed. A mailbox assistant sorts a small inbox with a rehearsal model; one
-/// of the mails tells it to send the invoices to a stranger. Works in a directory of its own, which it removes.
+/// of the mails tells it to send the invoices to a stranger. Works in a directory of its own inside the data root, which
+/// it removes.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Check every beat and fail if one is missing
@@ -34,6 +39,8 @@ struct Scratch(PathBuf);
 impl Drop for Scratch {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+        // The data root goes too if the demo made it: only an empty directory can be removed so.
+        let _ = self.0.parent().map(std::fs::remove_dir);
     }
 }
 
@@ -44,11 +51,11 @@ struct Demo<'a> {
     beats: u32,
 }
 
-pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
-    let scratch = Scratch(std::env::temp_dir().join(format!("lazaret-demo-{}", std::process::id())));
+pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
+    let scratch = Scratch(data_dir(cli)?.join(format!("demo-{}", std::process::id())));
     let agent = "mailbox".parse().map_err(|why: lazaret_gate::id::BadAgentId| Failure::Failed(why.to_string()))?;
     let mut demo = Demo { ui, root: scratch.0.join("data"), agent, beats: 0 };
-    std::fs::create_dir_all(&scratch.0).map_err(|why| Failure::File {
+    DirBuilder::new().recursive(true).mode(0o700).create(&scratch.0).map_err(|why| Failure::File {
         what: "can't make",
         path: scratch.0.display().to_string(),
         why,

@@ -25,7 +25,7 @@ use crate::ui::{Tone, Ui};
 
 pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     match &cli.command {
-        Command::Demo(args) => demo::run(args, ui),
+        Command::Demo(args) => demo::run(args, cli, ui),
         Command::Run(args) => run::run(args, cli, ui),
         Command::Agent(args) => agent::run(args, cli, ui),
         Command::Replay(args) => replay::run(args, cli, ui),

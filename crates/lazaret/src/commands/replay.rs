@@ -113,7 +113,7 @@ pub(crate) fn tally(ui: &Ui, verdicts: &[Verdict]) {
 
 fn one(host: &Host, text: &str) -> Result<(u64, TurnRecord), Failure> {
     let selection: Selection = text.parse()?;
-    if !selection.turns.is_some_and(|(first, last)| first == last) {
+    if selection.turns.is_none_or(|(first, last)| first != last) {
         return Err(Failure::Input(format!("`{text}` is not one turn; write AGENT:TURN")));
     }
     host.turns(&selection)?.pop().ok_or_else(|| Failure::Input(format!("`{text}` selects no turn")))

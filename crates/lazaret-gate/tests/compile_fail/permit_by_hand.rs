@@ -1,0 +1,7 @@
+//! A permit can't be written down: its fields are private.
+
+use lazaret_gate::{Effect, Permit};
+
+fn main() {
+    let _forged = Permit { effect: Effect::ClockNow {}, number: 0 };
+}

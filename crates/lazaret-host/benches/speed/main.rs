@@ -1,0 +1,42 @@
+//! What Lazaret costs, beside what can't be had for less: bare Wasmtime, one flush of a disk, a plain host call.
+//!
+//! `cargo bench -p lazaret-host` measures everything; a word after `--` picks one part: instantiate, durable, heap,
+//! effect, replay, metering. Every figure stands beside its anchor from the same run. Times of a busy machine mean little; the
+//! ratios hold.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a measurement reads the clock, writes files and prints; one that fails says so"
+)]
+
+mod bare;
+mod guests;
+mod metering;
+mod replay;
+mod timing;
+mod turns;
+
+/// A part of what is measured.
+type Part = (&'static str, fn());
+
+const PARTS: [Part; 6] = [
+    ("instantiate", turns::instantiate),
+    ("durable", turns::durable),
+    ("heap", turns::heap),
+    ("effect", turns::effect),
+    ("replay", replay::replay),
+    ("metering", metering::metering),
+];
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    for (name, part) in PARTS {
+        if wanted.is_empty() || wanted.iter().any(|word| word == name) {
+            part();
+            println!();
+        }
+    }
+}

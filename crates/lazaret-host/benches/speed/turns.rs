@@ -1,0 +1,162 @@
+//! What a turn costs, what a heap costs, what an ask costs.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use lazaret_gate::{Budget, Effect, Halt, Outcome};
+use lazaret_guest::{Engine, State, Terms, World, turn};
+use lazaret_host::Host;
+
+use crate::bare::Bare;
+use crate::guests;
+use crate::timing::{median, show, side_by_side, time};
+
+/// A world in which nothing can be asked.
+struct Silence;
+
+impl World for Silence {
+    fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
+        Err(Halt::Stopped(format!("`{}` is not part of the measurement", effect.kind())))
+    }
+}
+
+/// A whole turn of a newborn agent in memory: instance, limits, call, and finding out what changed. Nothing is written.
+/// The anchor is a fresh instance of the same component on the same configuration, and the same call.
+pub(crate) fn instantiate() {
+    let component = guests::counter();
+    let engine = Engine::new().expect("an engine");
+    let admitted = engine.admit(&component).expect("an agent");
+    let mut state = State::default();
+    let _ = state.advance(&admitted.birth);
+    state.settle(admitted.birth).expect("a heap");
+    let (input, budget) = (guests::message(b"recall"), Budget::default());
+    let bare = Bare::new(&component);
+    let ours = || {
+        let terms = Terms { input: &input, budget: &budget };
+        let ran = turn::run(&admitted.program, &state, &terms, Box::new(Silence));
+        assert!(ran.change.is_some(), "the guest failed");
+    };
+    let pair = side_by_side(5_000, ours, || drop(bare.call(b"recall")));
+    pair.print("instantiate + call, not durable", "bare Wasmtime", " (target at most 1.5)");
+}
+
+/// Bytes that this process has made dirty on disks so far.
+fn written() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/io").expect("the kernel's account of reads and writes");
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|number| number.parse().ok()).expect("bytes written")
+}
+
+/// A file to write into and flush, as long as need be, so that no flush moves its end.
+struct Raw {
+    file: File,
+    bytes: Vec<u8>,
+    at: u64,
+}
+
+const RAW_LEN: u64 = 16 << 20;
+
+impl Raw {
+    fn new(dir: &Path, len: usize) -> Self {
+        let file = File::options().create(true).truncate(true).read(true).write(true).open(dir.join("raw")).expect("a file");
+        file.write_all_at(&vec![0; RAW_LEN as usize], 0).expect("room");
+        file.sync_all().expect("a flush");
+        Self { file, bytes: vec![1; len], at: 0 }
+    }
+
+    fn flush(&mut self) {
+        if self.at + self.bytes.len() as u64 > RAW_LEN {
+            self.at = 0;
+        }
+        self.file.write_all_at(&self.bytes, self.at).expect("a write");
+        self.file.sync_data().expect("a flush");
+        self.at += self.bytes.len() as u64;
+    }
+}
+
+/// Wake, turn, sleep: from the message to the moment at which record, storage and changed pages are on disk. The anchor
+/// writes as many bytes as a turn does into a file that is long enough, flushes them once, and makes a bare instance and
+/// call.
+pub(crate) fn durable() {
+    const TURNS: usize = 2_000;
+    let dir = guests::data_root();
+    let component = guests::counter();
+    let host = Host::open(&dir.path().join("root")).expect("a data root");
+    let agent = guests::create(&host, "counter", &component);
+    let before = written();
+    let mut pages = 0;
+    for _ in 0..200 {
+        pages += guests::send(&host, &agent, b"add 1").pages;
+    }
+    let bytes = (written() - before) / 200;
+    let mut raw = Raw::new(dir.path(), bytes as usize);
+    let bare = Bare::new(&component);
+    let anchor = || {
+        raw.flush();
+        bare.call(b"recall");
+    };
+    let pair = side_by_side(TURNS, || drop(guests::send(&host, &agent, b"add 1")), anchor);
+    pair.print("durable turn", "flush + bare Wasmtime", " (target at most 1.5)");
+    println!("  a turn changes {} pages and makes {bytes} bytes on disk dirty", pages / 200);
+    let flush: Vec<Duration> = (0..500).map(|_| time(|| raw.flush())).collect();
+    println!("  the flush alone: {}", show(median(flush)));
+}
+
+/// Heaps of two sizes, and turns that change few or many of their pages: the cost follows the pages.
+pub(crate) fn heap() {
+    const TURNS: usize = 60;
+    let dir = guests::data_root();
+    let root = dir.path().join("root");
+    println!("{:<34} {:>12} {:>12} {:>14}", "durable turn by heap and pages", "few changed", "many", "first wake");
+    let few_and_many = [3_u32, 164];
+    for (name, mib) in [("small", 1), ("large", 64)] {
+        let host = Host::open(&root).expect("a data root");
+        let agent = guests::create(&host, name, &guests::heap(mib * 16));
+        guests::send(&host, &agent, &u32::MAX.to_le_bytes());
+        let [few, many] = few_and_many.map(|pages| {
+            let times = (0..TURNS).map(|_| {
+                let mut changed = 0;
+                let took = time(|| changed = guests::send(&host, &agent, &pages.to_le_bytes()).pages);
+                // A page for messages and the reply is among them.
+                assert!(changed >= pages as usize && changed <= pages as usize + 2, "{changed} pages changed");
+                took
+            });
+            median(times.collect())
+        });
+        drop(host);
+        // Nothing of the agent is in memory now: its compiled code, its image and its pages come from the data root.
+        let host = Host::open(&root).expect("a data root");
+        let wake = time(|| guests::send(&host, &agent, &few_and_many[0].to_le_bytes()));
+        println!("  {:<32} {:>12} {:>12} {:>14}", format!("heap of {mib} MiB"), show(few), show(many), show(wake));
+    }
+    let [few, many] = few_and_many;
+    println!("  few: {few} pages of 4 KiB, 1 % of 1 MiB; many: {many}, 1 % of 64 MiB; first wake: all of the heap from disk");
+}
+
+/// An ask that stays on the host, from the guest through the gate to storage and back, and its part in the turn's record
+/// and flush: turns with and without a thousand of them. The anchor is a host function that returns a constant.
+pub(crate) fn effect() {
+    const ASKS: u32 = 1_000;
+    let dir = guests::data_root();
+    let component = guests::asker();
+    let host = Host::open(&dir.path().join("root")).expect("a data root");
+    let agent = guests::create(&host, "asker", &component);
+    guests::send(&host, &agent, &u32::MAX.to_le_bytes());
+    let bare = Bare::new(&component);
+    let measure = |asks: u32| {
+        let message = asks.to_le_bytes();
+        side_by_side(200, || drop(guests::send(&host, &agent, &message)), || drop(bare.call(&message)))
+    };
+    let (with, without) = (measure(ASKS), measure(0));
+    let ours = with.ours.saturating_sub(without.ours) / ASKS;
+    let anchor = with.anchor.saturating_sub(without.anchor) / ASKS;
+    let over = show(ours.saturating_sub(anchor));
+    println!(
+        "{:<34} lazaret {:>9}   bare host call {:>9}   over it {over} (target at most 20 µs)",
+        "storage.get, gate and tape",
+        show(ours),
+        show(anchor),
+    );
+}

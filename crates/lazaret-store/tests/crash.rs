@@ -1,0 +1,116 @@
+//! Death and disk errors at every flush: what was acknowledged is there, and the chain holds.
+#![allow(
+    clippy::disallowed_macros,
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests touch the disk, and one that can't go on has failed"
+)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::*;
+use lazaret_store::Store;
+
+const CHILD: &str = "LAZARET_TEST_CRASH";
+const TURNS: u64 = 6;
+
+fn batch(n: u64) -> lazaret_store::Batch {
+    let mut batch = turn("a", n, &format!("turn {n}"));
+    batch.changes.push(set("a", &format!("key {n}"), &[n as u8; 3000], n));
+    batch.changes.push(blob(&[n as u8; 9000]));
+    batch
+}
+
+/// Takes turns, says which are acknowledged, and tries again what failed.
+fn child(root: &Path) {
+    let store = match Store::open(root, now) {
+        Ok(store) => store,
+        Err(why) => return println!("open failed: {why}"),
+    };
+    let mut made = store.agent(&id("a")).unwrap().is_some();
+    for _ in 0..3 {
+        made = made || store.commit(creation("a")).is_ok();
+    }
+    for n in 1..=TURNS {
+        for attempt in 0..3 {
+            let before = store.agent(&id("a")).unwrap().map_or(0, |row| row.turn);
+            assert_eq!(before, n - 1, "what failed is not there");
+            match store.commit(batch(n)) {
+                Ok(_) => {
+                    println!("ack {n}");
+                    break;
+                }
+                Err(why) => println!("failed {n} {attempt}: {why}"),
+            }
+        }
+    }
+    store.verify_journal(|_| ()).unwrap();
+    store.verify_state().unwrap();
+    println!("done");
+}
+
+/// Runs the child with one fault and checks what it leaves. Returns what it said.
+fn run(fault: &str) -> String {
+    let dir = dir();
+    let output = Command::new("strace")
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={fault}")])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--nocapture", "--exact", "death_and_errors_at_every_flush"])
+        .env(CHILD, dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!errors.contains("panicked"), "{fault}: {said}{errors}");
+    let acknowledged = said.lines().filter(|line| line.starts_with("ack ")).count() as u64;
+    let store = Store::open(dir.path(), now).unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
+    store.verify_journal(|_| ()).unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
+    store.verify_state().unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
+    let turn = store.agent(&id("a")).unwrap().map_or(0, |row| row.turn);
+    let at_most = if said.contains("done") { acknowledged } else { acknowledged + 1 };
+    assert!((acknowledged..=at_most).contains(&turn), "{fault}: {acknowledged} acknowledged, {turn} there\n{said}");
+    for n in 1..=turn {
+        assert_eq!(store.storage_get(&id("a"), &format!("key {n}")).unwrap(), Some((vec![n as u8; 3000], n)));
+        assert!(store.has_blob(&lazaret_gate::Digest::of(&[n as u8; 9000])).unwrap());
+    }
+    said
+}
+
+#[test]
+fn death_and_errors_at_every_flush() {
+    if let Some(root) = std::env::var_os(CHILD) {
+        return child(Path::new(&root));
+    }
+    if Command::new("strace").arg("-V").output().is_err() {
+        return eprintln!("SKIPPED: there is no strace here, so no fault can be injected");
+    }
+    let (mut deaths, mut errors) = (0, 0);
+    for at in 1.. {
+        let said = run(&format!("fsync,fdatasync:signal=KILL:when={at}"));
+        if said.contains("done") {
+            break;
+        }
+        deaths += 1;
+        for error in ["EIO", "ENOSPC"] {
+            let said = run(&format!("fsync,fdatasync:error={error}:when={at}"));
+            assert!(said.contains("open failed") || said.contains(&format!("ack {TURNS}\ndone")), "{at} {error}: {said}");
+            errors += 1;
+        }
+    }
+    for at in (1..300).step_by(11) {
+        for fault in ["error=EIO", "error=ENOSPC", "signal=KILL"] {
+            run(&format!("pwrite64:{fault}:when={at}"));
+            errors += 1;
+        }
+        run(&format!("pwrite64:error=ENOSPC:when={at}+"));
+        errors += 1;
+    }
+    println!("{deaths} deaths, {errors} disk errors: nothing acknowledged is lost, every chain holds");
+    assert!(deaths > TURNS);
+}

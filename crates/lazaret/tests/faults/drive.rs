@@ -1,0 +1,71 @@
+//! The process that is hit: takes many turns and says of each that it is done, when it is.
+//!
+//! An error doesn't end it. Whoever serves agents goes on after a failed write, and must not say anything wrong then.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use lazaret_gate::record::Message;
+use lazaret_gate::{Bytes, Budget, Grants};
+use lazaret_host::{Host, HostError, NewAgent, Turn};
+
+/// The word that makes the test's own program the driver.
+pub(crate) const DRIVE: &str = "drive";
+
+/// Follows a script: lines of `create NAME GRANT…` and `send NAME MESSAGE`.
+pub(crate) fn drive(root: &Path, component: &Path, script: &Path) -> ExitCode {
+    let script = std::fs::read_to_string(script).expect("the script is there");
+    let component = std::fs::read(component).expect("the component is there");
+    let host = match Host::open(root).and_then(|host| host.recover().map(|recovered| (host, recovered))) {
+        Ok((host, recovered)) => {
+            recovered.finished.iter().for_each(acknowledge);
+            host
+        }
+        Err(why) => {
+            complain(&why);
+            return ExitCode::FAILURE;
+        }
+    };
+    for line in script.lines() {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        let done = match word {
+            "create" => create(&host, name, rest, &component),
+            _ => send(&host, name, rest),
+        };
+        if let Err(why) = done {
+            complain(&why);
+        }
+    }
+    match host.deliver() {
+        Ok(turns) => turns.iter().for_each(acknowledge),
+        Err(why) => complain(&why),
+    }
+    ExitCode::SUCCESS
+}
+
+fn create(host: &Host, name: &str, grants: &str, component: &[u8]) -> Result<(), HostError> {
+    let granted = grants.split_whitespace().map(|grant| grant.parse().expect("a grant"));
+    let grants = Grants::new(Grants::basic().iter().cloned().chain(granted).collect());
+    let new = NewAgent { agent: name.parse().expect("a name"), grants, budget: Budget::default() };
+    host.create(new, component).map(|_| println!("made {name}"))
+}
+
+fn send(host: &Host, name: &str, text: &str) -> Result<(), HostError> {
+    let body = Bytes(text.as_bytes().to_vec());
+    let message = Message { sender: None, content_type: "text/plain".to_owned(), body };
+    acknowledge(&host.send(&name.parse().expect("a name"), message)?);
+    host.deliver()?.iter().for_each(acknowledge);
+    Ok(())
+}
+
+/// From here on this turn must never be lost.
+fn acknowledge(turn: &Turn) {
+    println!("ack {} {} {}", turn.record.agent, turn.record.turn, turn.hash);
+    std::io::stdout().flush().expect("somebody listens");
+}
+
+fn complain(why: &HostError) {
+    println!("error {}", why.to_string().replace('\n', " "));
+}

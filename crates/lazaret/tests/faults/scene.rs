@@ -1,0 +1,76 @@
+//! Scenes: what an agent is asked while the disk fails. `tests/faults/README.md` has the format.
+
+use std::fs;
+use std::path::Path;
+
+/// A text that makes a turn's record larger than the log may grow before it is carried over.
+const LONG: usize = 1 << 20;
+
+/// One data file.
+pub(crate) struct Scene {
+    pub(crate) name: String,
+    pub(crate) about: String,
+    agents: Vec<(String, String)>,
+    sends: Vec<(String, String)>,
+    /// The run that is hit also makes the data root.
+    pub(crate) fresh: bool,
+    /// Each message is a command of its own.
+    pub(crate) command: bool,
+}
+
+/// What stands for the words in braces.
+#[derive(Clone, Copy)]
+pub(crate) struct Words {
+    pub(crate) port: u16,
+    pub(crate) run: u64,
+}
+
+impl Words {
+    fn put_in(self, text: &str) -> String {
+        let text = text.replace("{port}", &self.port.to_string()).replace("{run}", &self.run.to_string());
+        if text.contains("{long}") { text.replace("{long}", &"lorem ipsum ".repeat(LONG / 12)) } else { text }
+    }
+}
+
+impl Scene {
+    /// Reads every scene of a directory, by name.
+    pub(crate) fn read_all(dir: &Path) -> Vec<Self> {
+        let files = fs::read_dir(dir).expect("tests/faults is there").map(|file| file.expect("a file").path());
+        let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ext| ext == "scene")).collect();
+        files.sort();
+        files.iter().map(|path| Self::read(path)).collect()
+    }
+
+    fn read(path: &Path) -> Self {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let (agents, sends) = (Vec::new(), Vec::new());
+        let mut scene = Self { name, about: String::new(), agents, sends, fresh: false, command: false };
+        for line in fs::read_to_string(path).expect("a scene").lines().filter(|line| !line.trim().is_empty()) {
+            let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let (first, more) = rest.trim().split_once(' ').unwrap_or((rest.trim(), ""));
+            match word {
+                "about" => scene.about = rest.trim().to_owned(),
+                "agent" => scene.agents.push((first.to_owned(), more.to_owned())),
+                "send" => scene.sends.push((first.to_owned(), more.to_owned())),
+                "fresh" => scene.fresh = true,
+                "command" => scene.command = true,
+                other => panic!("`{}`: `{other}` is not a word of scenes", path.display()),
+            }
+        }
+        scene
+    }
+
+    pub(crate) fn agents(&self) -> impl Iterator<Item = &str> {
+        self.agents.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Lines for the driver that make the agents.
+    pub(crate) fn births(&self, words: Words) -> Vec<String> {
+        self.agents.iter().map(|(name, grants)| format!("create {name} {}", words.put_in(grants))).collect()
+    }
+
+    /// Agent and text of each message.
+    pub(crate) fn messages(&self, words: Words) -> Vec<(String, String)> {
+        self.sends.iter().map(|(agent, text)| (agent.clone(), words.put_in(text))).collect()
+    }
+}

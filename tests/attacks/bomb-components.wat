@@ -1,0 +1,3 @@
+;; attack: components 1,000 deep
+;; expect: admission refused: components inside components
+;; generate: components depth=1000

@@ -1,0 +1,4 @@
+;; attack: exports nothing
+;; expect: admission refused: exports neither `handle`
+;; raw component
+(component)

@@ -1,0 +1,6 @@
+;; attack: stores under the empty key, which is a key like any other
+;; expect: replied done
+;; effects: 1
+(func (export "handle") (param i32 i32 i32 i32 i32 i32 i32) (result i32)
+  (call $storage.set (i32.const 256) (i32.const 0) (i32.const 256) (i32.const 1) (i32.const 64))
+  (call $answer (i32.const 72)))

@@ -1,0 +1,8 @@
+;; attack: answers every wish for memory with address 0
+;; expect: replied done
+;; input: a message that needs room
+(func $cabi_realloc (export "cabi_realloc") (param i32 i32 i32 i32) (result i32)
+  (i32.const 0))
+(func (export "handle") (param i32 i32 i32 i32 i32 i32 i32) (result i32)
+  (call $random.bytes (i32.const 100) (i32.const 64))
+  (call $done))
