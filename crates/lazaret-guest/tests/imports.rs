@@ -2,6 +2,7 @@
 //! unpaid. An import that no test here calls fails the first test of its world.
 
 #![expect(clippy::disallowed_methods, reason = "a test reads its data files")]
+#![expect(clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 #[expect(dead_code, unreachable_pub, reason = "shared with other tests, which use the rest")]
 mod support {

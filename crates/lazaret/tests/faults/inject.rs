@@ -70,12 +70,12 @@ impl At {
     }
 
     /// Only calls on these count, but for flushes: heaps are files in memory to strace, and so is standard output.
-    fn files(self, root: &Path) -> Vec<PathBuf> {
+    fn only(self, root: &Path) -> Vec<PathBuf> {
         const FILES: [&str; 8] =
             ["lazaret.db", "lazaret.db-wal", "lazaret.db-journal", "host.key", "host.key.new", "tools", "tools/drafts.jsonl", "."];
         match self {
             Flushes => Vec::new(),
-            _ => FILES.iter().map(|file| root.join(file)).collect(),
+            _ => FILES.iter().flat_map(|file| [PathBuf::from("-P"), root.join(file)]).collect(),
         }
     }
 }
@@ -122,8 +122,7 @@ impl Bench {
                 let inject = format!("inject={calls}:{what}:when={nth}{more}");
                 command.args(["strace", "-f", "-qq", "--seccomp-bpf", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]);
                 command.arg(&log);
-                fault.at.files(&home.join("root")).iter().for_each(|file| drop(command.arg("-P").arg(file)));
-                command.arg("--").args(line);
+                command.args(fault.at.only(&home.join("root"))).arg("--").args(line);
             }
             Disk(what) => {
                 let settings = [
@@ -148,11 +147,8 @@ impl Bench {
         let log = home.join("strace.log");
         let mut command = patient();
         command.args(["strace", "-f", "-qq", "--seccomp-bpf", "-e", &format!("trace={}", at.calls()), "-o"]).arg(&log);
-        at.files(&home.join("root")).iter().for_each(|file| drop(command.arg("-P").arg(file)));
-        finish({
-            command.arg("--").args(line);
-            command
-        });
+        command.args(at.only(&home.join("root"))).arg("--").args(line);
+        finish(command);
         fs::read_to_string(&log).unwrap_or_default().lines().filter(|line| line.contains('(')).count() as u64
     }
 }
