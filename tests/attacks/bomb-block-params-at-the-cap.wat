@@ -1,3 +1,3 @@
 ;; attack: as many values passed to blocks as may be
 ;; expect: replied done
-;; generate: block-params params=500 blocks=3300
+;; generate: block-params params=500 blocks=990

@@ -1,3 +1,3 @@
-;; attack: calls of as many results as may be
+;; attack: half as many calls as may be, in one function, with all their results
 ;; expect: replied done
-;; generate: calls results=16 count=500000
+;; generate: calls results=4 count=100000

@@ -1,3 +1,3 @@
-;; attack: calls of a thousand results each, in two bytes
-;; expect: admission refused: a function's results
-;; generate: calls results=1000 count=500000
+;; attack: calls without number
+;; expect: admission refused: calls is
+;; generate: calls results=0 count=400000

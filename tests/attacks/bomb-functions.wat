@@ -1,3 +1,3 @@
-;; attack: functions beyond number
+;; attack: 50,000 tiny functions
 ;; expect: admission refused: the number of functions is
-;; generate: functions count=60000
+;; generate: functions count=50000

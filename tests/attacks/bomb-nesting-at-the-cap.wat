@@ -1,3 +1,3 @@
 ;; attack: blocks as deep as may be
 ;; expect: replied done
-;; generate: nesting depth=2000 functions=1
+;; generate: nesting depth=1990 functions=1

@@ -1,5 +1,5 @@
 ;; attack: makes handles of its own, which live in the host
-;; expect: admission refused: handles live in the host
+;; expect: admission refused: `resource.new` is used here
 ;; raw component
 (component
   (type $r (resource (rep i32)))

@@ -1,7 +1,7 @@
 //! The built-in tools: a small mailbox over fixture data, so that agents have something real to work on.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::PathBuf;
 
 use lazaret_gate::Grants;
@@ -98,11 +98,27 @@ impl Toolbox {
         }
         let keep = || -> std::io::Result<()> {
             std::fs::create_dir_all(&self.dir)?;
-            let mut file = OpenOptions::new().create(true).append(true).open(self.dir.join("drafts.jsonl"))?;
-            file.write_all(format!("{line}\n").as_bytes())?;
-            file.sync_data()
+            let mut file = OpenOptions::new().create(true).read(true).append(true).open(self.dir.join("drafts.jsonl"))?;
+            let before = file.metadata()?.len();
+            // A crash may have cut the last line short; this one must not be taken for its end.
+            let gap = if ends_a_line(&file, before)? { "" } else { "\n" };
+            let kept = file.write_all(format!("{gap}{line}\n").as_bytes()).and_then(|()| file.sync_data());
+            if kept.is_err() {
+                // The agent is told that it failed, so nothing of it should stay.
+                let _ = file.set_len(before);
+            }
+            kept
         };
         keep().map_err(|why| format!("the draft can't be kept: {why}"))?;
         Ok(json!({"kept": true}).to_string())
     }
+}
+
+fn ends_a_line(mut file: &File, len: u64) -> std::io::Result<bool> {
+    let mut last = [b'\n'];
+    if len > 0 {
+        file.seek(SeekFrom::Start(len - 1))?;
+        file.read_exact(&mut last)?;
+    }
+    Ok(last == [b'\n'])
 }

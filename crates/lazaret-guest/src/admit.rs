@@ -43,7 +43,7 @@ pub enum Inadmissible {
     #[error("this component can't be compiled: {0}")]
     Uncompilable(String),
     /// It needs a function that the host doesn't have, or has with another type.
-    #[error("this component doesn't fit wit/host.wit: {0}")]
+    #[error("this component doesn't fit what the host offers (wit/host.wit, or WASI 0.2): {0}")]
     Unlinkable(String),
     /// It failed, asked for something or ran too long while its memory was laid out.
     #[error("this component can't be born: {0}")]

@@ -112,9 +112,15 @@ fn digest() -> Digest {
         "max-stack": limits::MAX_STACK,
         "max-table-elements": limits::MAX_TABLE_ELEMENTS,
         "hostcall-bytes": limits::HOSTCALL_BYTES,
+        "wasi-fuel-per-call": limits::FUEL_PER_CALL,
+        "wasi-max-transfer": limits::MAX_TRANSFER,
+        "wasi-max-handles": limits::MAX_HANDLES,
+        "wasi-max-held": limits::MAX_HELD,
+        "wasi-max-stderr-line": limits::MAX_STDERR_LINE,
+        "wasi-max-random-call": limits::MAX_RANDOM_CALL,
     });
-    // INVARIANT: these are integers and text; canonical JSON holds them.
-    Digest::of(facts.to_string().as_bytes())
+    // INVARIANT: these are integers and text, so canonical JSON holds them and this can't fail.
+    Digest::of_value(&facts).unwrap_or(Digest([0; 32]))
 }
 
 /// A thread that moves the engine's epoch while any guest runs, and sleeps otherwise.

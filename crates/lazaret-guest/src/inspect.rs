@@ -161,7 +161,7 @@ pub fn measure(bytes: &[u8]) -> Result<Seen, Unfit> {
 fn of_module(payload: &Payload<'_>, seen: &mut Seen) -> Result<(), Unfit> {
     match payload {
         Payload::TypeSection(section) => {
-            seen.declared("types", section.count())?;
+            seen.at_most("types", section.count() as usize, limits::MAX_TYPES)?;
             seen.arities.clear();
             for ty in section.clone().into_iter_err_on_gc_types() {
                 let ty = ty.map_err(invalid)?;

@@ -436,11 +436,9 @@ fn every_wasi_import_is_charged_and_asks_what_it_says() {
 #[test]
 fn every_wasi_ask_is_of_a_declared_kind() {
     for import in wasi::catalogue(&engine()).expect("everything can be defined") {
-        let declared = support::wasi::declared().into_iter();
-        let name = declared
-            .filter(|d| (d.interface, &d.function) == (import.interface, &import.function))
-            .map(|d| d.name);
-        let name = name.last().expect("the catalogue and the declarations agree");
+        let is_it = |d: &support::wasi::Declared| (d.interface, &d.function) == (import.interface, &import.function);
+        let declared = support::wasi::declared().into_iter().find(is_it);
+        let name = declared.expect("the catalogue and the declarations agree").name;
         for (code, asks) in WASI.iter().filter(|(code, _)| support::wasi::calls(code, &name) > 0) {
             let is_alone = code.matches("(call $").count() == 1;
             match import.kind {

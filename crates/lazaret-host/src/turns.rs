@@ -51,10 +51,14 @@ impl Host {
                 }
                 let slot = self.slot(&row.agent);
                 let mut slot = lock(&slot);
-                let Some((id, message)) = self.store.mailbox_next(&row.agent)? else { continue };
-                let row = self.ready(&row.agent)?;
-                turns.push(self.take_turn(&mut slot, row, id, message, Resume::default())?);
+                if self.store.mailbox_len(&row.agent)? == 0 {
+                    continue;
+                }
                 idle = false;
+                let row = self.ready(&row.agent)?;
+                // Not before: a turn that was cut off and is over now may have answered the oldest message.
+                let Some((id, message)) = self.store.mailbox_next(&row.agent)? else { continue };
+                turns.push(self.take_turn(&mut slot, row, id, message, Resume::default())?);
             }
             if idle {
                 return Ok(turns);
@@ -188,6 +192,8 @@ impl Host {
     /// A turn that could not be brought to an end.
     fn halted(&self, row: &AgentRow, halt: Halt, traces: &Traces) -> HostError {
         match halt {
+            // What may be done again is not in doubt: the turn is taken up, and that effect with it, at the next message.
+            Halt::InDoubt(why) if traces.tape.last().is_some_and(|last| last.effect.is_idempotent()) => HostError::Unwritten(why),
             Halt::InDoubt(why) => {
                 let turn = row.turn + 1;
                 let number = u32::try_from(traces.tape.len().saturating_sub(1)).unwrap_or(u32::MAX);

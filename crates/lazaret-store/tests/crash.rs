@@ -102,7 +102,7 @@ fn death_and_errors_at_every_flush() {
             errors += 1;
         }
     }
-    for at in (1..300).step_by(11) {
+    for at in (1..300).step_by(23) {
         for fault in ["error=EIO", "error=ENOSPC", "signal=KILL"] {
             run(&format!("pwrite64:{fault}:when={at}"));
             errors += 1;

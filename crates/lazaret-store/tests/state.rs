@@ -237,6 +237,10 @@ fn rows_that_were_not_written_here_are_damage() {
             get,
         ),
         (
+            "UPDATE storage SET value = CAST('valuf' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)",
+            get,
+        ),
+        (
             "UPDATE storage SET version = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)",
             get,
         ),
@@ -286,6 +290,7 @@ fn rows_that_were_not_written_here_are_damage() {
         ("UPDATE blobs SET size = -1", bytes),
         ("UPDATE blobs SET packed = 0", bytes),
         ("UPDATE blobs SET packed = 2", bytes),
+        ("UPDATE blobs SET packed = 0, bytes = zeroblob(5000)", bytes),
         ("UPDATE agents SET row = x'7b', digest = zeroblob(32)", trail),
     ];
     for (change, ask) in cases {

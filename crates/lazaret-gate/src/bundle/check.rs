@@ -91,7 +91,7 @@ pub fn check(bytes: &[u8]) -> Result<Checked, BadBundle> {
     }
     let verifier = Verifier::parse(&header.key).map_err(|why| lines.bad(why.to_string()))?;
     let (checkpoint, older) = read_checkpoints(&mut lines, &verifier)?;
-    let entries = read_entries(&mut lines, &checkpoint)?;
+    let (entries, entry_hashes) = read_entries(&mut lines, &checkpoint)?;
     let blobs = read_blobs(&mut lines)?;
     let covered = bytes.len() - lines.rest.len();
     let end: EndLine = lines.read()?;
@@ -101,7 +101,7 @@ pub fn check(bytes: &[u8]) -> Result<Checked, BadBundle> {
     if !lines.rest.is_empty() {
         return Err(lines.bad("something follows the end"));
     }
-    check_entries(&header.key, &entries)?;
+    check_entries(&header.key, &entries, &entry_hashes)?;
     check_blobs(&entries, &blobs)?;
     Ok(Checked { key: header.key, checkpoint, older, entries, blobs })
 }
@@ -132,9 +132,10 @@ fn read_checkpoints(lines: &mut Lines<'_>, verifier: &Verifier) -> Result<(Check
     newest.map(|newest| (newest, older)).ok_or_else(|| lines.bad("no checkpoint"))
 }
 
-fn read_entries(lines: &mut Lines<'_>, checkpoint: &Checkpoint) -> Result<Vec<Entry>, BadBundle> {
+/// The entries and their hashes.
+fn read_entries(lines: &mut Lines<'_>, checkpoint: &Checkpoint) -> Result<(Vec<Entry>, Vec<Digest>), BadBundle> {
     let mut entries: Vec<Entry> = Vec::new();
-    let mut last = None;
+    let mut entry_hashes = Vec::new();
     while lines.peek("{\"entry\":") {
         let line: EntryLine = lines.read()?;
         let bytes = canonical::encode(&line.entry).map_err(|why| lines.bad(why.to_string()))?;
@@ -146,16 +147,16 @@ fn read_entries(lines: &mut Lines<'_>, checkpoint: &Checkpoint) -> Result<Vec<En
         if !merkle::verify_inclusion(&merkle::leaf(&bytes), seq, checkpoint.size, &proof, &checkpoint.root) {
             return Err(lines.bad(format!("entry {seq} is not in the signed journal")));
         }
-        match last {
-            Some((before, _)) if before >= seq => return Err(lines.bad("entries stand in the journal's order")),
-            Some((before, hash)) if before + 1 == seq && hash != line.entry.prev => {
+        match entries.last().map(|entry| entry.seq) {
+            Some(before) if before >= seq => return Err(lines.bad("entries stand in the journal's order")),
+            Some(before) if before + 1 == seq && entry_hashes.last() != Some(&line.entry.prev) => {
                 return Err(lines.bad(format!("entry {seq} doesn't follow entry {before}")));
             }
-            _ => last = Some((seq, Digest::of(&bytes))),
+            _ => entry_hashes.push(Digest::of(&bytes)),
         }
         entries.push(line.entry);
     }
-    Ok(entries)
+    Ok((entries, entry_hashes))
 }
 
 fn read_blobs(lines: &mut Lines<'_>) -> Result<BTreeMap<Digest, Vec<u8>>, BadBundle> {
@@ -193,15 +194,14 @@ fn check_genesis(key: &str, first: Option<&Entry>) -> Result<(), BadBundle> {
     Ok(())
 }
 
-fn check_entries(key: &str, entries: &[Entry]) -> Result<(), BadBundle> {
+fn check_entries(key: &str, entries: &[Entry], entry_hashes: &[Digest]) -> Result<(), BadBundle> {
     let whole = |why: String| BadBundle::Whole(why);
     check_genesis(key, entries.first())?;
     let mut agents: BTreeMap<&AgentId, Known<'_>> = BTreeMap::new();
-    for entry in &entries[1..] {
-        let hash = || canonical::encode(entry).map(|bytes| Digest::of(&bytes)).map_err(|why| whole(why.to_string()));
+    for (entry, hash) in entries.iter().zip(entry_hashes).skip(1) {
         match &entry.body {
             Body::AgentCreated(created) => {
-                let known = Known { created, hash: hash()?, last: None, removed: false };
+                let known = Known { created, hash: *hash, last: None, removed: false };
                 if agents.insert(&created.agent, known).is_some() {
                     return Err(whole(format!("agent `{}` is created twice", created.agent)));
                 }
@@ -218,7 +218,7 @@ fn check_entries(key: &str, entries: &[Entry]) -> Result<(), BadBundle> {
                 let known = agents.get_mut(&turn.agent);
                 let known = known.ok_or_else(|| whole(format!("entry {}: its agent's creation is missing", entry.seq)))?;
                 check_turn(known, turn).map_err(|why| whole(format!("entry {}: {why}", entry.seq)))?;
-                known.last = Some((turn, hash()?));
+                known.last = Some((turn, *hash));
             }
             Body::Genesis(_) => return Err(whole(format!("entry {}: a second beginning", entry.seq))),
             _ => {}

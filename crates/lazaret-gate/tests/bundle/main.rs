@@ -1,6 +1,17 @@
 //! Bundles: honest ones pass, changed ones don't, lies are named, and the Python checker says the same of all of them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test says what is wrong by failing"
+)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "this test prints its counts and hands files to the other checker"
+)]
 
 mod keeper;
 mod lies;
@@ -23,10 +34,18 @@ fn honest_bundles_are_accepted() {
         assert_eq!(checked.entries, keeper.entries);
         assert_eq!(checked.checkpoint.size, keeper.entries.len() as u64);
         assert_eq!((checked.older, checked.key), (3, keeper.verifier.to_text()));
-        let turns: Vec<u64> = keeper.entries.iter().filter(|e| matches!(e.body, Body::Turn(_))).map(|e| e.seq).collect();
+        let turns: Vec<u64> = keeper
+            .entries
+            .iter()
+            .filter(|e| matches!(e.body, Body::Turn(_)))
+            .map(|e| e.seq)
+            .collect();
         assert!(turns.len() >= 4);
         // One turn alone, and every second one: creations are needed, other entries are not.
-        for keep in [turns[turns.len() - 1..].to_vec(), turns.iter().copied().step_by(2).collect()] {
+        for keep in [
+            turns[turns.len() - 1..].to_vec(),
+            turns.iter().copied().step_by(2).collect(),
+        ] {
             let seqs = keeper.entries.iter().filter(|entry| match entry.body {
                 Body::Genesis(_) | Body::AgentCreated(_) => true,
                 _ => keep.contains(&entry.seq),
@@ -44,7 +63,7 @@ fn damage_is_seen() {
     let mut seen = BTreeMap::<&str, usize>::new();
     for seed in 0..10 {
         let bundle = honest(seed).everything();
-        for _ in 0..often("LAZARET_TAMPERINGS", 150) {
+        for _ in 0..often("LAZARET_TAMPERINGS", 100) {
             let (what, bytes) = tamper::damage(&bundle, &mut dice);
             if bytes != bundle {
                 assert!(check(&bytes).is_err(), "seed {seed}: {what} went unseen");
@@ -52,7 +71,10 @@ fn damage_is_seen() {
             }
         }
     }
-    println!("damaged bundles refused: {} of {0}, {seen:?}", seen.values().sum::<usize>());
+    println!(
+        "damaged bundles refused: {} of {0}, {seen:?}",
+        seen.values().sum::<usize>()
+    );
 }
 
 #[test]
@@ -72,7 +94,7 @@ fn changes_with_a_mended_end_are_seen() {
     let mut seen = BTreeMap::<&str, usize>::new();
     for seed in 0..10 {
         let (bundle, other) = (honest(seed).everything(), honest(seed + 1).everything());
-        for _ in 0..often("LAZARET_TAMPERINGS", 150) {
+        for _ in 0..often("LAZARET_TAMPERINGS", 100) {
             let (what, bytes) = tamper::reseal(&bundle, &other, &mut dice);
             if bytes != bundle {
                 assert!(check(&bytes).is_err(), "seed {seed}: {what} went unseen");
@@ -80,7 +102,10 @@ fn changes_with_a_mended_end_are_seen() {
             }
         }
     }
-    println!("resealed bundles refused: {} of {0}, {seen:?}", seen.values().sum::<usize>());
+    println!(
+        "resealed bundles refused: {} of {0}, {seen:?}",
+        seen.values().sum::<usize>()
+    );
 }
 
 #[test]
@@ -89,10 +114,14 @@ fn a_removed_line_can_only_make_it_say_less() {
     let (mut refused, mut less) = (0, 0);
     for seed in 0..10 {
         let bundle = honest(seed).everything();
-        for _ in 0..often("LAZARET_TAMPERINGS", 150) / 5 {
+        for _ in 0..often("LAZARET_TAMPERINGS", 100) / 5 {
             let bytes = tamper::remove(&bundle, &mut dice);
             assert!(tamper::says_no_more(&bundle, &bytes), "seed {seed}");
-            if check(&bytes).is_err() { refused += 1 } else { less += 1 }
+            if check(&bytes).is_err() {
+                refused += 1
+            } else {
+                less += 1
+            }
         }
     }
     assert!(refused > less);
@@ -101,12 +130,20 @@ fn a_removed_line_can_only_make_it_say_less() {
 
 #[test]
 fn lies_are_named() {
-    for lie in lies::all() {
-        let found = check(&lie.bundle).map(|_| ()).map_err(|why| why.to_string());
-        let why = found.expect_err(lie.what);
-        assert!(why.contains(lie.why), "{} ({}): `{why}` doesn't say `{}`", lie.what, lie.rule, lie.why);
+    let lies = lies::all();
+    let mut believed = Vec::new();
+    for lie in &lies {
+        match check(&lie.bundle) {
+            Ok(_) => believed.push(format!("{} ({}) is believed", lie.what, lie.rule)),
+            Err(why) if why.to_string().contains(lie.why) => {}
+            Err(why) => believed.push(format!(
+                "{} ({}): `{why}` doesn't say `{}`",
+                lie.what, lie.rule, lie.why
+            )),
+        }
     }
-    println!("named lies refused: {}", lies::all().len());
+    assert!(believed.is_empty(), "{believed:#?}");
+    println!("named lies refused: {}", lies.len());
 }
 
 /// Where bundles for the other checker go: a directory of its own, or the one named by `LAZARET_DUMP_BUNDLES`.
@@ -120,7 +157,11 @@ fn dump_place() -> PathBuf {
 /// What `tools/check_bundle.py` says of each file: `Some(rule)` if it is bad.
 fn ask_python(files: &[PathBuf]) -> Vec<Option<String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_bundle.py");
-    let ran = Command::new("python3").arg(script).args(["--pure", "--json"]).args(files).output();
+    let ran = Command::new("python3")
+        .arg(script)
+        .args(["--pure", "--json"])
+        .args(files)
+        .output();
     let ran = ran.expect("this test needs `python3` on the path: it compares two implementations");
     let said = String::from_utf8(ran.stdout).unwrap();
     let verdicts: Vec<Option<String>> = said
@@ -154,7 +195,7 @@ fn the_python_checker_agrees() {
             cases.push(("resealed".into(), tamper::reseal(&bundle, &other, &mut dice).1));
             cases.push(("shortened".into(), tamper::remove(&bundle, &mut dice)));
         }
-        for _ in 0..often("LAZARET_LIES", 30) {
+        for _ in 0..often("LAZARET_LIES", 12) {
             let mut draft = Draft::of(&bundle);
             let what = draft.lie(&mut dice);
             cases.push((format!("random lie in {what}"), draft.sign(&keeper)));
@@ -167,10 +208,12 @@ fn the_python_checker_agrees() {
         file
     };
     let files: Vec<PathBuf> = cases.iter().enumerate().map(write).collect();
-    let (mut accepted, mut refused) = (0, BTreeMap::<String, usize>::new());
+    let (mut accepted, mut refused, mut differ) = (0, BTreeMap::<String, usize>::new(), Vec::new());
     for (theirs, (file, (what, bytes))) in ask_python(&files).into_iter().zip(files.iter().zip(&cases)) {
         let ours = check(bytes).map(|_| ()).map_err(|why| why.to_string());
-        assert_eq!(ours.is_ok(), theirs.is_none(), "{what}, {}: {ours:?}, but python: {theirs:?}", file.display());
+        if ours.is_ok() != theirs.is_none() {
+            differ.push(format!("{what}, {}: {ours:?}, but python: {theirs:?}", file.display()));
+        }
         if let Some(rule) = what.strip_prefix("lie ") {
             assert_eq!(theirs.as_deref(), Some(rule), "{}", file.display());
         }
@@ -179,7 +222,11 @@ fn the_python_checker_agrees() {
             Some(rule) => *refused.entry(rule).or_default() += 1,
         }
     }
-    println!("both checkers agree: {accepted} accepted, {} refused, by rule {refused:?}", refused.values().sum::<usize>());
+    assert!(differ.is_empty(), "{differ:#?}");
+    println!(
+        "both checkers agree: {accepted} accepted, {} refused, by rule {refused:?}",
+        refused.values().sum::<usize>()
+    );
     assert!(accepted > 12 && refused.len() > 20, "too tame a choice of bundles");
     if std::env::var_os("LAZARET_DUMP_BUNDLES").is_none() {
         std::fs::remove_dir_all(&place).unwrap();
@@ -188,5 +235,8 @@ fn the_python_checker_agrees() {
 
 /// How often per journal; a long run asks for more by this variable.
 fn often(variable: &str, usually: usize) -> usize {
-    std::env::var(variable).ok().and_then(|count| count.parse().ok()).unwrap_or(usually)
+    std::env::var(variable)
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(usually)
 }

@@ -52,7 +52,7 @@ pub struct Import {
 pub enum Kind {
     /// It works on what the turn already holds and is charged for it.
     Local,
-    /// Every call asks for an effect of this kind.
+    /// Every call asks for an effect of this kind: one, unless it wants more than one ask carries.
     Asks(&'static str),
     /// A call asks for an effect of one of these kinds if what it is called on needs one: a line is complete, nothing is
     /// ready but a timer, a request is whole.

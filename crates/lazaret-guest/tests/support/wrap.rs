@@ -15,7 +15,11 @@ struct Lowered {
 }
 
 const fn lowered(interface: &'static str, function: &'static str, params: usize) -> Lowered {
-    Lowered { interface, function, params }
+    Lowered {
+        interface,
+        function,
+        params,
+    }
 }
 
 const LOWERED: [Lowered; 12] = [
@@ -55,7 +59,9 @@ pub(crate) fn component(fields: &str, encoding: &str, rest: &str, handler: &str)
     let (mut lowers, mut fixes, mut fixed) = (String::new(), String::new(), String::new());
     for (at, import) in LOWERED.iter().enumerate() {
         let (name, signature) = (import.name(), import.signature());
-        let pushes: String = (0..import.params).map(|param| format!("(local.get {param}) ")).collect();
+        let pushes: String = (0..import.params)
+            .map(|param| format!("(local.get {param}) "))
+            .collect();
         let _ = writeln!(
             shim,
             "    (func (export \"{at}\") {signature} (call_indirect {signature} {pushes}(i32.const {at})))"

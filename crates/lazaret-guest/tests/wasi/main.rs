@@ -77,7 +77,7 @@ fn outside(effect: &Effect) -> Outcome {
         // A real clock moves on; this one jumps far enough for any sleep to be over.
         Effect::ClockMonotonic {} => Answer::Time(Exact(next() * 1_000_000_000)),
         Effect::RandomBytes { len } => Answer::Random(Bytes((0..*len).map(|at| (at * 7 + 3) as u8).collect())),
-        Effect::EnvironmentRead {} => Answer::Environment(vec![("HOME".into(), "/home/agent".into())]),
+        Effect::EnvironmentRead {} => Answer::Environment(vec![("HOME".into(), "/nest".into())]),
         Effect::HttpFetch(_) => Answer::Response(Response {
             status: 201,
             headers: vec![Header {

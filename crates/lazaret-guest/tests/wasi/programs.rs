@@ -29,7 +29,7 @@ fn the_tool_answers_in_upper_case_and_logs_its_world() {
         lines[..3],
         [
             "arguments: []",
-            "environment: [\"HOME=/home/agent\"]",
+            "environment: [\"HOME=/nest\"]",
             "time: 1700000000123456789"
         ]
     );
@@ -81,7 +81,7 @@ fn a_busy_program_gets_everything_from_the_tape_and_no_files() {
     let took = run(&compile("busy"), "in");
     let reply = took.reply();
     assert!(reply.starts_with("in|1700000000123456789|["), "{reply}");
-    assert!(reply.contains("]|/home/agent|Err("), "{reply}");
+    assert!(reply.contains("]|/nest|Err("), "{reply}");
     let tape = took.world::<Fake>().tape;
     let sleeps: Vec<_> = tape
         .iter()

@@ -117,10 +117,11 @@ impl Bench {
         let (log, mark) = (home.join("strace.log"), home.join("struck"));
         let mut command = patient();
         match &fault.means {
+            // Not with --seccomp-bpf: a signal is then never delivered.
             Strace(what, more) => {
                 let calls = fault.at.calls();
                 let inject = format!("inject={calls}:{what}:when={nth}{more}");
-                command.args(["strace", "-f", "-qq", "--seccomp-bpf", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]);
+                command.args(["strace", "-f", "-qq", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]);
                 command.arg(&log);
                 command.args(fault.at.only(&home.join("root"))).arg("--").args(line);
             }
@@ -146,7 +147,7 @@ impl Bench {
     pub(crate) fn places(&self, at: At, home: &Path, line: &[&str]) -> u64 {
         let log = home.join("strace.log");
         let mut command = patient();
-        command.args(["strace", "-f", "-qq", "--seccomp-bpf", "-e", &format!("trace={}", at.calls()), "-o"]).arg(&log);
+        command.args(["strace", "-f", "-qq", "-e", &format!("trace={}", at.calls()), "-o"]).arg(&log);
         command.args(at.only(&home.join("root"))).arg("--").args(line);
         finish(command);
         fs::read_to_string(&log).unwrap_or_default().lines().filter(|line| line.contains('(')).count() as u64

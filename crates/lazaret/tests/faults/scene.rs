@@ -16,6 +16,8 @@ pub(crate) struct Scene {
     pub(crate) fresh: bool,
     /// Each message is a command of its own.
     pub(crate) command: bool,
+    /// The faults that it is for; all of them if empty.
+    under: Vec<String>,
 }
 
 /// What stands for the words in braces.
@@ -43,8 +45,8 @@ impl Scene {
 
     fn read(path: &Path) -> Self {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let (agents, sends) = (Vec::new(), Vec::new());
-        let mut scene = Self { name, about: String::new(), agents, sends, fresh: false, command: false };
+        let (agents, sends, under) = (Vec::new(), Vec::new(), Vec::new());
+        let mut scene = Self { name, about: String::new(), agents, sends, fresh: false, command: false, under };
         for line in fs::read_to_string(path).expect("a scene").lines().filter(|line| !line.trim().is_empty()) {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             let (first, more) = rest.trim().split_once(' ').unwrap_or((rest.trim(), ""));
@@ -52,12 +54,17 @@ impl Scene {
                 "about" => scene.about = rest.trim().to_owned(),
                 "agent" => scene.agents.push((first.to_owned(), more.to_owned())),
                 "send" => scene.sends.push((first.to_owned(), more.to_owned())),
+                "under" => scene.under.push(rest.trim().to_owned()),
                 "fresh" => scene.fresh = true,
                 "command" => scene.command = true,
                 other => panic!("`{}`: `{other}` is not a word of scenes", path.display()),
             }
         }
         scene
+    }
+
+    pub(crate) fn is_for(&self, fault: &str) -> bool {
+        self.under.is_empty() || self.under.iter().any(|name| name == fault)
     }
 
     pub(crate) fn agents(&self) -> impl Iterator<Item = &str> {

@@ -1,0 +1,255 @@
+//! Ten thousand guests that nobody wrote, each run twice: whatever a guest does, it does again.
+//!
+//! Each is a random core module inside a component of world `agent`. Once, it takes two turns with its state kept in
+//! memory between them; once, with its state put to sleep as blobs and woken from them. Endings, fuel, asks, pages and
+//! globals must be the same both times.
+
+#![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test reads its count and prints")]
+
+mod support {
+    pub(crate) mod world;
+    pub(crate) mod wrap;
+}
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arbitrary::Unstructured;
+use lazaret_gate::canonical::Exact;
+use lazaret_gate::image::{Image, Memory as MemoryImage};
+use lazaret_gate::record::Message;
+use lazaret_gate::{Budget, Digest, Ending, Grants, TapeEntry};
+use lazaret_guest::{Change, Engine, Program, State, Terms, turn};
+use wasm_smith::{Config, Module};
+
+use support::world::Memory;
+use support::wrap;
+
+/// How many, unless the environment says otherwise.
+const GUESTS: u64 = 10_000;
+
+/// What a random module can ask for: friendly forms of the host's functions, so that asks mostly succeed.
+const ASKS: &str = include_str!("support/asks.wat");
+
+/// The random module's place, and the `handle` that drives it.
+const DRIVER: &str = include_str!("support/driver.wat");
+
+/// What the driver calls in the random module.
+const EXPORTS: &str = r#"(module
+    (func (export "a") (param i32 i64) (result i64) unreachable)
+    (func (export "b") (param f64 f32) (result f64) unreachable)
+    (memory (export "m") 1 4))"#;
+
+/// What the random module may import.
+const IMPORTS: &str = r#"(module
+    (import "ask" "now" (func (result i64)))
+    (import "ask" "random" (func (result i64)))
+    (import "ask" "get" (func (param i32) (result i64)))
+    (import "ask" "set" (func (param i32 i64)))
+    (import "ask" "log" (func (param i64))))"#;
+
+/// Numbers from a seed.
+fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+    let mut state = seed;
+    std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    })
+}
+
+/// A random module that can be loaded: of the engine's proposals, and small. Half of them are made such that they don't
+/// trap, or few would live to a second turn.
+fn module(seed: u64) -> Vec<u8> {
+    let bytes: Vec<u8> = numbers(seed).flat_map(u64::to_le_bytes).take(3000).collect();
+    let config = Config {
+        available_imports: Some(wat::parse_str(IMPORTS).expect("the imports are well-formed")),
+        exports: Some(wat::parse_str(EXPORTS).expect("the exports are well-formed")),
+        max_funcs: 6,
+        max_instructions: 60,
+        max_globals: 6,
+        max_types: 8,
+        max_data_segments: 3,
+        max_element_segments: 2,
+        max_elements: 8,
+        max_table_elements: 64,
+        max_memory32_bytes: 8 << 16,
+        disallow_traps: seed.is_multiple_of(2),
+        gc_enabled: false,
+        exceptions_enabled: false,
+        threads_enabled: false,
+        relaxed_simd_enabled: false,
+        tail_call_enabled: false,
+        memory64_enabled: false,
+        ..Config::default()
+    };
+    Module::new(config, &mut Unstructured::new(&bytes)).expect("the bytes suffice").to_bytes()
+}
+
+/// A turn, as far as it can be seen.
+#[derive(Debug, PartialEq)]
+struct Seen {
+    ending: Ending,
+    fuel: u64,
+    tape: Vec<TapeEntry>,
+    memories: Vec<MemoryImage>,
+    globals: Vec<Vec<Exact>>,
+}
+
+fn budget() -> Budget {
+    Budget { fuel: 300_000, memory: 4 << 20, wall_ms: 30_000, effects: 50, bytes: 1 << 20 }
+}
+
+fn take_turn(program: &Program, state: &mut State, number: u8) -> (Seen, Option<(Change, Blobs)>) {
+    let input = Message { sender: None, content_type: "t".into(), body: vec![number; 9].into() };
+    let budget = budget();
+    let world = Box::new(Memory::new(Grants::basic(), budget.clone()));
+    let ran = turn::run(program, state, &Terms { input: &input, budget: &budget }, world);
+    let ending = ran.ending.expect("nothing halts a turn in memory");
+    let tape = Memory::tape(ran.world);
+    match ran.change {
+        None => (Seen { ending, fuel: ran.fuel, tape, memories: Vec::new(), globals: Vec::new() }, None),
+        Some(change) => {
+            let sealed = state.advance(&change);
+            let seen = Seen { ending, fuel: ran.fuel, tape, memories: sealed.memories, globals: sealed.globals };
+            (seen, Some((change, sealed.blobs)))
+        }
+    }
+}
+
+type Blobs = Vec<(Digest, Vec<u8>)>;
+
+fn newborn(program: &Program) -> (State, Blobs) {
+    let birth = program.birth().expect("what was born once is born again");
+    let mut state = State::default();
+    let blobs = state.advance(&birth).blobs;
+    state.settle(birth).expect("there is room for a newborn");
+    (state, blobs)
+}
+
+/// Two turns of an agent that stays in memory.
+fn awake(program: &Program) -> Vec<Seen> {
+    let (mut state, _) = newborn(program);
+    let mut turns = Vec::new();
+    for number in 1..=2 {
+        let (seen, change) = take_turn(program, &mut state, number);
+        if let Some((change, _)) = change {
+            state.settle(change).expect("there is room for a turn's change");
+        }
+        turns.push(seen);
+    }
+    turns
+}
+
+/// The same two turns, with the agent as blobs between them.
+fn asleep(program: &Program) -> Vec<Seen> {
+    let (mut state, blobs) = newborn(program);
+    let mut disk: BTreeMap<[u8; 32], Vec<u8>> = blobs.into_iter().map(|(name, bytes)| (name.0, bytes)).collect();
+    let (first, change) = take_turn(program, &mut state, 1);
+    if let Some((_, blobs)) = change {
+        disk.extend(blobs.into_iter().map(|(name, bytes)| (name.0, bytes)));
+        let image = Image {
+            agent: "random".parse().expect("a lawful name"),
+            component: program.digest(),
+            engine: program.engine().digest(),
+            turn: 1,
+            memories: first.memories.clone(),
+            globals: first.globals.clone(),
+        };
+        let fetch = |name: &Digest| disk.get(&name.0).cloned().ok_or_else(|| format!("there is no {name}"));
+        state = State::wake(&image, fetch).expect("what fell asleep wakes up");
+    }
+    let (second, _) = take_turn(program, &mut state, 2);
+    vec![first, second]
+}
+
+/// How a guest fared, by name, or how its two lives differ.
+fn run(engine: &Engine, frame: &[u8], seed: u64) -> Result<String, String> {
+    let component = wrap::splice(frame, &module(seed)).expect("the frame has a place for a module");
+    let admitted = match engine.admit(&component) {
+        Ok(admitted) => admitted,
+        Err(why) => return Ok(format!("refused: {}", reason(&why.to_string()))),
+    };
+    let (awake, asleep) = (awake(&admitted.program), asleep(&admitted.program));
+    if let Some(at) = (0..awake.len()).find(|at| awake[*at] != asleep[*at]) {
+        return Err(format!("guest {seed}, turn {}: {:?}\nand then: {:?}", at + 1, awake[at], asleep[at]));
+    }
+    let fared = |turn: &Seen| match &turn.ending {
+        Ending::Replied(_) => "replied".to_owned(),
+        Ending::Failed(_) => "failed".to_owned(),
+        Ending::Stopped(stop) => format!("stopped by {}", stop.cause.name()),
+    };
+    let asked = awake.iter().any(|turn| !turn.tape.is_empty());
+    Ok(format!("{}{}", awake.iter().map(fared).collect::<Vec<_>>().join(", then "), if asked { ", having asked" } else { "" }))
+}
+
+/// The part of a refusal that doesn't name a place.
+fn reason(why: &str) -> String {
+    let quoted = why.split('`').nth(1).map(|quoted| format!("`{quoted}`"));
+    let known = ["can't be born: wasm trap: ", "used here", "can't be compiled", "memory before any turn"];
+    let known = known.iter().find_map(|part| why.split_once(part).map(|(_, rest)| format!("{part}{rest}")));
+    quoted.or(known).unwrap_or_else(|| why.to_owned()).chars().take(60).collect()
+}
+
+#[test]
+fn random_guests_run_the_same_twice() {
+    let count = match std::env::var("LAZARET_RANDOM_GUESTS") {
+        Ok(count) => count.parse().expect("LAZARET_RANDOM_GUESTS is a number"),
+        Err(_) => GUESTS,
+    };
+    // Also those that something caught.
+    static PANICS: AtomicU64 = AtomicU64::new(0);
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        PANICS.fetch_add(1, Ordering::SeqCst);
+        report(panic);
+    }));
+    let engine = Engine::new().expect("the engine starts here");
+    let frame = wat::parse_str(wrap::component(ASKS, "utf8", DRIVER, "$driver")).expect("the frame is well-formed");
+    let next = AtomicU64::new(0);
+    let work = || {
+        let (mut fared, mut different, mut panics) = (BTreeMap::<String, u64>::new(), Vec::new(), Vec::new());
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= count {
+                return (fared, different, panics);
+            }
+            match std::panic::catch_unwind(AssertUnwindSafe(|| run(&engine, &frame, seed))) {
+                Ok(Ok(how)) => *fared.entry(how).or_default() += 1,
+                Ok(Err(how)) => different.push(how),
+                Err(_) => panics.push(seed),
+            }
+        }
+    };
+    let (mut fared, mut different, mut panics) = (BTreeMap::<String, u64>::new(), Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        for worker in [scope.spawn(work), scope.spawn(work)] {
+            let (more_fared, more_different, more_panics) = worker.join().expect("a worker comes to its end");
+            more_fared.into_iter().for_each(|(how, times)| *fared.entry(how).or_default() += times);
+            different.extend(more_different);
+            panics.extend(more_panics);
+        }
+    });
+    let total = |part: &str| fared.iter().filter(|(how, _)| how.contains(part)).map(|(_, times)| times).sum::<u64>();
+    for (how, times) in &fared {
+        println!("{times:>6}  {how}");
+    }
+    // Past the test harness's capture: the figure is what this test is run for.
+    let _ = writeln!(
+        std::io::stderr(),
+        "random guests: {count} run twice, {} differences, {} panics ({} replied, {} trapped, {} out of fuel, {} asked, {} refused)",
+        different.len(),
+        PANICS.load(Ordering::SeqCst),
+        total("replied"),
+        total("trap"),
+        total("fuel"),
+        total("asked"),
+        total("refused:"),
+    );
+    assert_eq!(PANICS.load(Ordering::SeqCst), 0, "panics of guests {panics:?}");
+    assert!(different.is_empty(), "{}", different.join("\n"));
+    assert!(2 * total("refused:") <= count, "fewer than half of the guests ran");
+}

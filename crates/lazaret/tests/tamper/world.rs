@@ -1,0 +1,116 @@
+//! What is tampered with: a data root in which a good deal has happened, and bundles of it.
+
+use std::path::{Path, PathBuf};
+
+use lazaret_gate::record::Message;
+use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_host::{Host, NewAgent, Selection};
+use lazaret_store::{Batch, Change};
+use rusqlite::types::Value;
+
+use crate::rows::{HEAD, Row, Table};
+use crate::station;
+
+/// A data root, and what it said about its end at earlier times.
+pub(crate) struct World {
+    _dir: tempfile::TempDir,
+    pub(crate) root: PathBuf,
+    /// Rows of `head`, each with a signature that was good in its time.
+    pub(crate) heads: Vec<Row>,
+    /// Turns of two agents and a stateless one.
+    pub(crate) bundle: Vec<u8>,
+    /// One agent's first turns: small, because the other checker is slow.
+    pub(crate) small: Vec<u8>,
+    /// A bundle of another journal with agents of the same names.
+    pub(crate) other: Vec<u8>,
+}
+
+pub(crate) fn id(name: &str) -> AgentId {
+    name.parse().expect("a name")
+}
+
+fn message(text: &str) -> Message {
+    Message { sender: None, content_type: "text/plain; charset=utf-8".to_owned(), body: Bytes::from(text) }
+}
+
+fn create(host: &Host, name: &str, component: &str, grants: &[&str]) {
+    let bytes = std::fs::read(station::guests().join(component)).expect("the guest is there");
+    let grants = grants.iter().map(|grant| grant.parse().expect("a grant"));
+    let grants = Grants::new(Grants::basic().iter().cloned().chain(grants).collect());
+    let budget = Budget { fuel: 3_000_000, ..Budget::default() };
+    host.create(NewAgent { agent: id(name), grants, budget }, &bytes).expect("it is admitted");
+}
+
+/// What the first agent is told. Most of it is kept; one turn fails, one is stopped, one is refused something.
+const ALPHA: [&str; 10] = [
+    "add 40", "fetch https://example.com/", "roll", "add 2", "fail on purpose", "recall", "spin", "tell beta hello",
+    "say something", "stored",
+];
+const BETA: [&str; 6] = ["add -7", "ask what now", "add 9000000000", "rolls", "roll", "recall"];
+
+fn live(root: &Path) -> Vec<Row> {
+    let host = Host::open(root).expect("a fresh data root");
+    let head = || Table::read(&root.join("lazaret.db"), &HEAD).rows.remove(0);
+    let mut heads = vec![head()];
+    create(&host, "alpha", "rust-counter.wasm", &["agent:beta"]);
+    create(&host, "beta", "c-counter.wasm", &["model:rehearsal/*"]);
+    create(&host, "gamma", "wasi-tool.wasm", &[]);
+    create(&host, "gone", "rust-counter.wasm", &[]);
+    host.remove(&id("gone")).expect("it can be removed");
+    let send = |agent: &str, text: &str| host.send(&id(agent), message(text)).expect("a turn").seq;
+    for number in 0..ALPHA.len() {
+        send("alpha", ALPHA[number]);
+        if let Some(text) = BETA.get(number) {
+            send("beta", text);
+        }
+        heads.push(head());
+        if number % 3 == 1 {
+            let changes = vec![Change::Checkpoint];
+            host.store().commit(Batch { entries: Vec::new(), changes }).expect("a checkpoint");
+        }
+    }
+    send("gamma", "{\"numbers\":[1,2,3]}");
+    send("gamma", "");
+    heads
+}
+
+fn export(root: &Path, turns: &[&str]) -> Vec<u8> {
+    let host = Host::open(root).expect("the data root");
+    let turns: Vec<Selection> = turns.iter().map(|turns| turns.parse().expect("a selection")).collect();
+    host.export(&turns).expect("a bundle")
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (root, other) = (dir.path().join("data"), dir.path().join("other"));
+        let heads = live(&root);
+        live(&other);
+        let small = export(&root, &["alpha:1-2"]);
+        let bundle = export(&root, &["alpha", "beta", "gamma"]);
+        let other = export(&other, &["alpha", "beta", "gamma"]);
+        let log = root.join("lazaret.db-wal");
+        assert!(std::fs::metadata(&log).map_or(0, |log| log.len()) == 0, "everything is in the database's own file");
+        Self { _dir: dir, root, heads, bundle, small, other }
+    }
+
+    pub(crate) fn table(&self, shape: &'static crate::rows::Shape) -> Table {
+        Table::read(&self.root.join("lazaret.db"), shape)
+    }
+}
+
+/// A whole number of a row.
+pub(crate) fn whole(value: &Value) -> i64 {
+    match value {
+        Value::Integer(number) => *number,
+        other => panic!("not a number: {other:?}"),
+    }
+}
+
+/// Bytes of a row.
+pub(crate) fn blob(value: &Value) -> &[u8] {
+    match value {
+        Value::Blob(bytes) => bytes,
+        other => panic!("not bytes: {other:?}"),
+    }
+}
