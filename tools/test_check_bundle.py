@@ -486,6 +486,7 @@ class Vectors(unittest.TestCase):
                 self.assertTrue(crypto.verify_inclusion(leaves[index], index, size, proof, root))
                 self.assertFalse(crypto.verify_inclusion(leaves[index], index, size, proof + [root], root))
                 self.assertFalse(crypto.verify_inclusion(leaves[index], index + size, size, proof, root))
+                self.assertFalse(crypto.verify_inclusion(leaves[index], index, 2 * size, proof, root))
                 if proof:
                     self.assertFalse(crypto.verify_inclusion(leaves[index], index, size, proof[:-1], root))
                 old = index + 1

@@ -185,11 +185,4 @@ proptest! {
         let spelled = encode(&value).unwrap();
         prop_assert_eq!(&decode::<Sample>(&spelled).unwrap(), &value);
     }
-
-    #[test]
-    fn a_flipped_bit_never_reads_as_the_same_value(bit in 0_usize..8 * SPELLED.len()) {
-        let mut bytes = SPELLED.as_bytes().to_vec();
-        bytes[bit / 8] ^= 1 << (bit % 8);
-        prop_assert!(decode::<Sample>(&bytes).map_or(true, |value| value != sample()));
-    }
 }

@@ -103,6 +103,10 @@ fn every_leaf_of_every_tree_is_proven() {
             assert!(!holds(own, index, size, &proof, &[0; 32]));
             assert!(!holds(own, size, size, &proof, &root), "a leaf beyond the end");
             assert!(
+                !holds(own, index, 2 * size, &proof, &root),
+                "a larger tree of the same root"
+            );
+            assert!(
                 !holds(own, index, size, &[&proof[..], &[root]].concat(), &root),
                 "a step too many"
             );
@@ -151,6 +155,18 @@ fn a_proof_longer_than_any_journal_needs_is_not_followed() {
     assert!(!verify_consistency(1, &[0; 32], u64::MAX, &[0; 32], &steps));
 }
 
+/// Any number, and often one at an edge.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        any::<u64>(),
+        Just(0),
+        Just(1),
+        Just(1 << 63),
+        Just(u64::MAX - 1),
+        Just(u64::MAX)
+    ]
+}
+
 proptest! {
     #[test]
     fn a_changed_proof_proves_nothing(size in 2_usize..2000, at in any::<prop::sample::Index>(), bit in 0_usize..256,
@@ -173,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn no_numbers_make_it_panic(index: u64, size: u64, old: u64, steps in prop::collection::vec(any::<[u8; 32]>(), 0..70)) {
+    fn no_numbers_make_it_panic(index in number(), size in number(), old in number(), steps in prop::collection::vec(any::<[u8; 32]>(), 0..70)) {
         verify_inclusion(&[1; 32], index, size, &steps, &[2; 32]);
         verify_consistency(old, &[1; 32], size, &[2; 32], &steps);
     }

@@ -118,6 +118,8 @@ fn features() -> WasmFeatures {
         | WasmFeatures::EXTENDED_CONST
         | WasmFeatures::COMPONENT_MODEL;
     features.insert(WasmFeatures::REFERENCE_TYPES);
+    // References to the host's own objects: the engine is built without a collector for them.
+    features.remove(WasmFeatures::GC_TYPES);
     features
 }
 
@@ -282,6 +284,7 @@ fn of_component(payload: &Payload<'_>, bytes: &[u8], seen: &mut Seen) -> Result<
         Payload::ComponentTypeSection(section) => {
             seen.declared("component types", section.count())?;
             let content = bytes.get(section.range()).unwrap_or_default();
+            seen.total("bytes of component types", content.len(), limits::MAX_TYPE_BYTES)?;
             seen.at_most("types inside types", nested_types(content), limits::MAX_TYPE_NESTING)
         }
         Payload::ComponentAliasSection(section) => seen.declared("aliases", section.count()),
@@ -347,12 +350,23 @@ fn world(seen: &Seen) -> Result<World, Unfit> {
                    sockets, and a filesystem without directories)";
         return refuse_foreign(seen, ours, why).map(|()| World::Stateless);
     }
-    Err(Unfit::NoEntry(if seen.exports.is_empty() { "nothing".into() } else { seen.exports.join(", ") }))
+    Err(Unfit::NoEntry(if seen.exports.is_empty() { "nothing".into() } else { cut(&seen.exports.join(", ")) }))
 }
 
 fn refuse_foreign(seen: &Seen, ours: impl Fn(&str) -> bool, why: &'static str) -> Result<(), Unfit> {
     match seen.imports.iter().find(|import| !ours(import)) {
         None => Ok(()),
-        Some(import) => Err(Unfit::Import { import: import.clone(), why }),
+        Some(import) => Err(Unfit::Import { import: cut(import), why }),
     }
+}
+
+/// A stranger's words, short enough to be read.
+fn cut(words: &str) -> String {
+    const MOST: usize = 200;
+    let mut chars = words.chars();
+    let mut start: String = chars.by_ref().take(MOST).collect();
+    if chars.next().is_some() {
+        start.push('…');
+    }
+    start
 }

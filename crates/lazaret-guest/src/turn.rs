@@ -56,6 +56,8 @@ struct MemoryCap {
     used: usize,
     most: usize,
     denied: bool,
+    /// Elements of all tables.
+    elements: usize,
 }
 
 impl MemoryCap {
@@ -80,8 +82,13 @@ impl wasmtime::ResourceLimiter for MemoryCap {
         Ok(true)
     }
 
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        Ok(desired <= limits::MAX_TABLE_ELEMENTS)
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let elements = self.elements.saturating_add(desired.saturating_sub(current));
+        if elements > limits::MAX_TABLE_ELEMENTS {
+            return Ok(false);
+        }
+        self.elements = elements;
+        Ok(true)
     }
 
     fn instances(&self) -> usize {
@@ -126,7 +133,7 @@ enum WireFailure {
 /// A store with every limit set, whose clock runs from now.
 fn store(program: &Program, world: Box<dyn World>, budget: &Budget) -> wasmtime::Result<Store<Guest>> {
     let most = usize::try_from(budget.memory).unwrap_or(usize::MAX);
-    let memory = MemoryCap { used: 0, most, denied: false };
+    let memory = MemoryCap { used: 0, most, denied: false, elements: 0 };
     let guest = Guest { world, halt: None, refused: None, wasi: crate::wasi::Wasi::default(), memory };
     let mut store = Store::new(program.engine.wasm(), guest);
     store.limiter(|guest| &mut guest.memory);

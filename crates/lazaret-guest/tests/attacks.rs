@@ -1,8 +1,11 @@
 //! Hostile guests. Each file of `tests/attacks` is one: it says in its header what it tries and how it must end. After
 //! each, the host must be as it was. A new attack is a new file there, not new code here.
 
-#![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test reads its data files and prints")]
-
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_macros,
+    reason = "a test reads its data files and prints"
+)]
 
 mod support {
     pub(crate) mod attack;
@@ -17,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use lazaret_gate::record::{Cause, Reply, Stop, World};
+use lazaret_gate::{Ending, Outcome, TapeEntry};
 use lazaret_guest::{Engine, State, Terms, turn};
 
 use support::attack::{Attack, Came};
@@ -36,10 +41,15 @@ fn root() -> PathBuf {
 fn attacks() -> Vec<Attack> {
     let directory = root().join("tests/attacks");
     let entries = std::fs::read_dir(&directory).expect("tests/attacks is there");
-    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry can be read").path()).collect();
+    let mut paths: Vec<_> = entries
+        .map(|entry| entry.expect("an entry can be read").path())
+        .collect();
     paths.sort();
     let only = std::env::var("LAZARET_ATTACK").unwrap_or_default();
-    paths.retain(|path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains(&only)));
+    paths.retain(|path| {
+        path.file_stem()
+            .is_some_and(|stem| stem.to_string_lossy().contains(&only))
+    });
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).expect("an attack is text");
         Attack::parse(path, &text).unwrap_or_else(|why| panic!("{why}"))
@@ -57,11 +67,22 @@ fn launch(engine: &Engine, attack: &Attack, bytes: &[u8]) -> Came {
     state.advance(&admitted.birth);
     state.settle(admitted.birth).expect("there is room for a newborn");
     let world = Box::new(Memory::new(attack.grants.clone(), attack.budget.clone()));
-    let terms = Terms { input: &attack.input, budget: &attack.budget };
+    let terms = Terms {
+        input: &attack.input,
+        budget: &attack.budget,
+    };
     let ran = turn::run(&admitted.program, &state, &terms, world);
     let tape = Memory::tape(ran.world);
     match ran.ending {
-        Ok(ending) => Came::Ran { ending, tape, changed: ran.change.is_some() },
+        Ok(ending) => {
+            let durable = admitted.program.lives() == World::Durable;
+            Came::Ran {
+                ending,
+                tape,
+                changed: ran.change.is_some(),
+                durable,
+            }
+        }
         Err(halt) => Came::Halted(halt.to_string()),
     }
 }
@@ -94,7 +115,8 @@ fn contain(engine: &Engine, attack: Attack) -> Result<String, String> {
 fn every_attack_is_contained() {
     let engine = Engine::new().expect("the engine starts here");
     let good = root().join("guests/build/rust-counter.wasm");
-    let good = std::fs::read(&good).unwrap_or_else(|why| panic!("{}: {why}; `cargo xtask guests` builds it", good.display()));
+    let good =
+        std::fs::read(&good).unwrap_or_else(|why| panic!("{}: {why}; `cargo xtask guests` builds it", good.display()));
     let host = Host::at_rest(&engine, good);
     let (mut contained, mut escaped) = (0, Vec::new());
     for attack in attacks() {
@@ -113,6 +135,91 @@ fn every_attack_is_contained() {
     }
     host.check_admission(&engine).expect("the host is unharmed");
     // Past the test harness's capture: the figure is what this test is run for.
-    let _ = writeln!(std::io::stderr(), "attacks: {contained} contained, {} escaped", escaped.len());
+    let _ = writeln!(
+        std::io::stderr(),
+        "attacks: {contained} contained, {} escaped",
+        escaped.len()
+    );
+    let least = if std::env::var("LAZARET_ATTACK").is_ok() {
+        1
+    } else {
+        150
+    };
+    assert!(contained + escaped.len() >= least, "attacks are missing");
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
+}
+
+/// The judge says no when it must: a harness that can't fail shows nothing.
+#[test]
+fn a_wrong_ending_is_an_escape() {
+    let attack = |header: &str| Attack::parse(Path::new("a.wat"), &format!(";; attack: a\n{header}"));
+    let judge = |header: &str, came: &Came| attack(header).expect("a lawful header").judge(came);
+    let ran = |ending, changed| Came::Ran {
+        ending,
+        tape: Vec::new(),
+        changed,
+        durable: true,
+    };
+    let replied = |text: &str| {
+        Ending::Replied(Reply {
+            content_type: "t".into(),
+            body: text.into(),
+        })
+    };
+    let stopped = |cause| {
+        Ending::Stopped(Stop {
+            cause,
+            detail: "because".into(),
+        })
+    };
+    let refused = Came::Inadmissible("too large".into());
+
+    let lawful = [
+        (";; expect: admission refused: large", &refused),
+        (";; expect: stopped: trap because", &ran(stopped(Cause::Trap), false)),
+        (";; expect: replied done", &ran(replied("done"), true)),
+    ];
+    for (header, came) in lawful {
+        judge(header, came).unwrap_or_else(|why| panic!("{header}: {why}"));
+    }
+    let mut asked = Vec::new();
+    asked.push(TapeEntry {
+        effect: lazaret_gate::Effect::ClockNow {},
+        outcome: Outcome::Failed("no".into()),
+    });
+    let asked = Came::Ran {
+        ending: replied("done"),
+        tape: asked,
+        changed: true,
+        durable: true,
+    };
+    let escapes = [
+        (";; expect: admission refused: small", &refused),
+        (";; expect: replied", &refused),
+        (";; expect: stopped: fuel", &ran(stopped(Cause::Trap), false)),
+        (";; expect: stopped: trap reason", &ran(stopped(Cause::Trap), false)),
+        (";; expect: stopped: trap", &ran(stopped(Cause::Trap), true)),
+        (
+            ";; expect: stopped: trap",
+            &Came::Halted("the journal can't be written".into()),
+        ),
+        (";; expect: replied done", &ran(replied("undone"), true)),
+        (";; expect: replied done", &ran(replied("done"), false)),
+        (";; expect: failed", &ran(replied("done"), true)),
+        (";; expect: replied done\n;; effects: 0", &asked),
+        (";; expect: replied done\n;; refused: 1", &asked),
+        (";; expect: replied done\n;; refusal: not-granted", &asked),
+        (";; expect: admission refused: x", &Came::Inadmissible("x".repeat(5000))),
+    ];
+    for (header, came) in escapes {
+        judge(header, came).expect_err(header);
+    }
+    for header in [
+        "",
+        ";; expect: stoped: fuel",
+        ";; expect: replied\n;; efects: 1",
+        ";; expect: admission refused:",
+    ] {
+        assert!(attack(header).is_err(), "`{header}` is understood");
+    }
 }

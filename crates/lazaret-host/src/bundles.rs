@@ -162,11 +162,15 @@ pub fn verify(engine: &Engine, bytes: &[u8], mut each: impl FnMut(u64, &TurnReco
     {
         let source = BundleSource(&checked);
         let mut replayer = Replayer::new(engine, &source);
-        for (seq, record) in checked.turns() {
+        // Agent by agent: a replayer keeps one state, and what a turn of the bundle left is nowhere but there.
+        let mut turns: Vec<_> = checked.turns().collect();
+        turns.sort_by_key(|(_, record)| &record.agent);
+        for (seq, record) in turns {
             let verdict = replayer.verify(record);
             each(seq, record, &verdict);
             verdicts.push((seq, record.agent.clone(), record.turn, verdict));
         }
     }
+    verdicts.sort_by_key(|(seq, ..)| *seq);
     Ok(BundleReport { checked, verdicts })
 }

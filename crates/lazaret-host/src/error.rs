@@ -98,6 +98,12 @@ pub enum HostError {
         /// Ours.
         is: Digest,
     },
+    /// Somebody changed the agent's row.
+    #[error(
+        "what the data root says of agent `{0}` is not what its last journal entry says: it was changed by something else \
+         than lazaret, and takes no turn; put the data root back from a copy (`lazaret journal verify` tells a good one)"
+    )]
+    Unvouched(AgentId),
     /// No such turn.
     #[error("agent `{agent}` has no turn {turn}; it has taken {taken}")]
     NoTurn {

@@ -34,6 +34,8 @@ pub(crate) struct Slot {
     /// The image that is mapped and ready, if any.
     warm: Option<(Digest, State)>,
     used: u64,
+    /// Whether the journal was seen to say the same of the agent as its row does.
+    pub(crate) vouched: bool,
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time stamps of journal entries come from the real clock")]

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use lazaret_gate::canonical;
+use lazaret_gate::entry::Entry as Journaled;
 use lazaret_gate::image::Image;
 use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
 use lazaret_gate::outcome::Entry;
@@ -87,6 +88,32 @@ impl Host {
         Ok(HostError::InDoubt { agent: agent.clone(), turn, number, effect })
     }
 
+    /// An agent's row sums up what the journal says of it, and the journal is what is signed: an agent takes no turn on
+    /// terms, or from an image, that its last entry doesn't name.
+    fn vouched(&self, row: &AgentRow) -> Result<(), HostError> {
+        let unlike = || HostError::Unvouched(row.agent.clone());
+        let seq = match row.turn {
+            0 => self.store.agent_entries(&row.agent, Some("agent-created"), None)?.first().copied(),
+            turn => self.store.turn_entry(&row.agent, turn)?,
+        };
+        if self.store.turn_entry(&row.agent, row.turn + 1)?.is_some() {
+            return Err(unlike());
+        }
+        let bytes = self.store.entry_bytes(seq.ok_or_else(unlike)?)?;
+        let (component, engine, grants, budget, image) = match Journaled::read(&bytes)?.body {
+            Body::AgentCreated(it) => (it.component, it.engine, it.grants, it.budget, it.image),
+            Body::Turn(it) => (it.component, it.engine, it.grants, it.budget, it.image_after),
+            _ => return Err(unlike()),
+        };
+        let same = component == row.component
+            && engine == row.engine
+            && grants == row.grants
+            && budget == row.budget
+            && image == row.image
+            && Digest::of(&bytes) == row.last_entry;
+        if same { Ok(()) } else { Err(unlike()) }
+    }
+
     fn woken(&self, slot: &mut Slot, row: &AgentRow) -> Result<State, HostError> {
         let Some(digest) = row.image else { return Ok(State::default()) };
         if let Some((warm, state)) = self.take_warm(slot)
@@ -111,6 +138,10 @@ impl Host {
         input: Message,
         resume: Resume,
     ) -> Result<Turn, HostError> {
+        if !slot.vouched {
+            self.vouched(&row)?;
+            slot.vouched = true;
+        }
         let program = self.program(&row.component)?;
         let state = self.woken(slot, &row)?;
         let plan = Plan {

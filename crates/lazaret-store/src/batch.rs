@@ -13,7 +13,7 @@ use crate::head::Head;
 use crate::{mailbox, storage};
 
 /// All or nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Appended to the journal in this order.
     pub entries: Vec<Body>,

@@ -102,6 +102,12 @@ pub enum StoreError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// The key is there and what it signed is not.
+    #[error("`{}` is empty or missing, but the host's key is there, so there was a journal; restore it from a backup, or move `host.key` away to begin anew", path.display())]
+    JournalMissing {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The key can't be used.
     #[error("`{}` can't be the host's key: {why}; put it back from a backup", path.display())]
     KeyBad {
@@ -248,6 +254,9 @@ impl From<rusqlite::Error> for StoreError {
                 path: "lazaret.db".into(),
             },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { pid: None },
+            // The writer keeps every rule, so a row that breaks one was put there by somebody else.
+            ErrorCode::ConstraintViolation => Self::damaged(format!("a row of the database ({why})")),
+            ErrorCode::TooBig => Self::bad(why.to_string()),
             // A damaged schema, or one that names what isn't there.
             ErrorCode::Unknown | ErrorCode::SchemaChanged => Self::Corrupt { why: why.to_string() },
             _ => Self::Io {

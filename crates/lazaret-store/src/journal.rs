@@ -307,6 +307,11 @@ pub(crate) fn checkpoints(conn: &Connection, verifier: &Verifier) -> Result<Vec<
     }
 }
 
+/// Whether there is any entry.
+pub(crate) fn begun(conn: &Connection) -> Result<bool, StoreError> {
+    Ok(conn.prepare("SELECT 1 FROM journal LIMIT 1")?.exists([])?)
+}
+
 /// The key that the first entry names.
 pub(crate) fn genesis(conn: &Connection) -> Result<Verifier, StoreError> {
     let first = decode(0, &entry(conn, 0)?.bytes)?;

@@ -95,10 +95,7 @@ impl Store {
         schema::migrate(&mut conn, &root.database())?;
         db::enable_log(&conn)?;
         let head = Head::read(&conn)?;
-        let entries: i64 = conn.query_row("SELECT count(*) FROM (SELECT 1 FROM journal LIMIT 1)", [], |row| {
-            row.get(0)
-        })?;
-        if head.is_none() && entries > 0 {
+        if head.is_none() && journal::begun(&conn)? {
             return Err(StoreError::damaged("the row that says where the journal ends"));
         }
         let key = Arc::new(HostKey::read_or_make(&root, head.is_none())?);

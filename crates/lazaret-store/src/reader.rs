@@ -34,6 +34,10 @@ impl Reader {
         let pool = Pool::open(root.database(), &root.log()).map_err(|why| crate::not_ours(&root, why))?;
         let named = pool.read(|conn| {
             schema::insist(conn, &root.database())?;
+            // Made by a process that died, or is about, to write the first entry.
+            if Head::read(conn)?.is_none() && !journal::begun(conn)? {
+                return Err(StoreError::NoStore { path: path.to_owned() });
+            }
             journal::genesis(conn)
         })?;
         // A copy without the key can still be read; one with another key was put together from two.

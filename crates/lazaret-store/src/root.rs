@@ -62,7 +62,14 @@ impl Root {
             .recursive(true)
             .mode(0o700)
             .create(&self.path)
-            .map_err(failed)
+            .map_err(failed)?;
+        // A data root that a power cut takes away whole would take acknowledged turns with it.
+        let parent = self
+            .path
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
     }
 
     pub(crate) fn database(&self) -> PathBuf {
@@ -111,6 +118,10 @@ impl Root {
     /// Never opens an existing one: closing it again would drop the locks that SQLite holds on it in this process.
     pub(crate) fn make_database(&self) -> Result<(), StoreError> {
         let path = self.database();
+        // The key is made after the database's first transaction, so it never stands beside an empty file.
+        if self.key().exists() && fs::metadata(&path).map_or(0, |found| found.len()) == 0 {
+            return Err(StoreError::JournalMissing { path });
+        }
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(_) => self.sync(),
             Err(why) if why.kind() == std::io::ErrorKind::AlreadyExists => closed_to_others(&path),

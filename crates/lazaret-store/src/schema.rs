@@ -42,6 +42,11 @@ fn migrate_by(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), 
 /// Insists that a database is ours and of this very format.
 pub(crate) fn insist(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let found = identify(conn, path, known())?;
+    if found == 0 {
+        return Err(StoreError::NoStore {
+            path: path.parent().unwrap_or(path).to_owned(),
+        });
+    }
     if found < known() {
         return Err(StoreError::Older { found, known: known() });
     }

@@ -18,6 +18,8 @@ use common::*;
 use lazaret_store::Store;
 
 const CHILD: &str = "LAZARET_TEST_CRASH";
+/// Set: the child dies at once after the first turn that failed.
+const ABORT: &str = "LAZARET_TEST_ABORT";
 const TURNS: u64 = 6;
 
 fn batch(n: u64) -> lazaret_store::Batch {
@@ -44,7 +46,12 @@ fn child(root: &Path) {
             let answer = store.commit(batch(n));
             answer.map_err(|why| println!("failed {n} {attempt}: {why}")).is_ok()
         };
-        if !(0..3).any(attempt) {
+        let abort = std::env::var_os(ABORT).is_some();
+        if abort && !attempt(0) {
+            println!("dies");
+            std::process::abort();
+        }
+        if !abort && !(0..3).any(attempt) {
             break;
         }
         println!("ack {n}");
@@ -55,9 +62,13 @@ fn child(root: &Path) {
 }
 
 /// Runs the child with one fault and checks what it leaves. Returns what it said.
-fn run(fault: &str) -> String {
+fn run(fault: &str, abort: bool) -> String {
     let dir = dir();
-    let output = Command::new("strace")
+    let mut command = Command::new("strace");
+    if abort {
+        command.env(ABORT, "1");
+    }
+    let output = command
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={fault}")])
         .arg(std::env::current_exe().unwrap())
         .args(["--nocapture", "--exact", "death_and_errors_at_every_flush"])
@@ -69,13 +80,25 @@ fn run(fault: &str) -> String {
     assert!(!errors.contains("panicked"), "{fault}: {said}{errors}");
     let acknowledged = said.lines().filter(|line| line.starts_with("ack ")).count() as u64;
     let store = Store::open(dir.path(), now).unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
-    store.verify_journal(|_| ()).unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
-    store.verify_state().unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
+    store
+        .verify_journal(|_| ())
+        .unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
+    store
+        .verify_state()
+        .unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
     let turn = store.agent(&id("a")).unwrap().map_or(0, |row| row.turn);
-    let at_most = if said.contains("done") { acknowledged } else { acknowledged + 1 };
-    assert!((acknowledged..=at_most).contains(&turn), "{fault}: {acknowledged} acknowledged, {turn} there\n{said}");
+    // Somebody was told that it failed, or that all is done: then there is no more than what was acknowledged.
+    let certain = said.contains("done") || said.contains("dies");
+    let at_most = if certain { acknowledged } else { acknowledged + 1 };
+    assert!(
+        (acknowledged..=at_most).contains(&turn),
+        "{fault}: {acknowledged} acknowledged, {turn} there\n{said}"
+    );
     for n in 1..=turn {
-        assert_eq!(store.storage_get(&id("a"), &format!("key {n}")).unwrap(), Some((vec![n as u8; 3000], n)));
+        assert_eq!(
+            store.storage_get(&id("a"), &format!("key {n}")).unwrap(),
+            Some((vec![n as u8; 3000], n))
+        );
         assert!(store.has_blob(&lazaret_gate::Digest::of(&[n as u8; 9000])).unwrap());
     }
     said
@@ -91,23 +114,28 @@ fn death_and_errors_at_every_flush() {
     }
     let (mut deaths, mut errors) = (0, 0);
     for at in 1.. {
-        let said = run(&format!("fsync,fdatasync:signal=KILL:when={at}"));
+        let said = run(&format!("fsync,fdatasync:signal=KILL:when={at}"), false);
         if said.contains("done") {
             break;
         }
         deaths += 1;
         for error in ["EIO", "ENOSPC"] {
-            let said = run(&format!("fsync,fdatasync:error={error}:when={at}"));
-            assert!(said.contains("open failed") || said.contains(&format!("ack {TURNS}\ndone")), "{at} {error}: {said}");
+            let said = run(&format!("fsync,fdatasync:error={error}:when={at}"), false);
+            assert!(
+                said.contains("open failed") || said.contains(&format!("ack {TURNS}\ndone")),
+                "{at} {error}: {said}"
+            );
             errors += 1;
         }
+        run(&format!("fsync,fdatasync:error=EIO:when={at}"), true);
+        errors += 1;
     }
     for at in (1..300).step_by(23) {
         for fault in ["error=EIO", "error=ENOSPC", "signal=KILL"] {
-            run(&format!("pwrite64:{fault}:when={at}"));
+            run(&format!("pwrite64:{fault}:when={at}"), false);
             errors += 1;
         }
-        run(&format!("pwrite64:error=ENOSPC:when={at}+"));
+        run(&format!("pwrite64:error=ENOSPC:when={at}+"), false);
         errors += 1;
     }
     println!("{deaths} deaths, {errors} disk errors: nothing acknowledged is lost, every chain holds");

@@ -19,7 +19,7 @@ use lazaret_gate::entry::{Chain, Entry};
 use lazaret_gate::merkle::{leaf, verify_consistency, verify_inclusion};
 use lazaret_gate::record::{ComponentAdmitted, World};
 use lazaret_gate::{Body, Digest};
-use lazaret_store::{AgentState, Batch, Change, Store, StoreError};
+use lazaret_store::{AgentState, Batch, Change, Reader, Store, StoreError};
 
 #[test]
 fn a_new_journal_begins_with_its_key_and_a_checkpoint() {
@@ -38,6 +38,14 @@ fn a_new_journal_begins_with_its_key_and_a_checkpoint() {
         store.entry_bytes(1).unwrap_err(),
         StoreError::NoSuchEntry { seq: 1, len: 1 }
     );
+}
+
+#[test]
+fn a_store_goes_between_threads() {
+    fn both<T: Send + Sync>() {}
+    both::<Store>();
+    both::<Reader>();
+    both::<StoreError>();
 }
 
 #[test]

@@ -240,14 +240,40 @@ fn the_key_is_never_made_twice() {
 }
 
 #[test]
-fn a_crash_between_key_and_journal_is_no_harm() {
+fn a_crash_while_beginning_is_no_harm() {
     let dir = dir();
     fs::write(dir.path().join("host.key.new"), "half").unwrap();
+    fs::write(dir.path().join("lazaret.db"), "").unwrap();
+    chmod(&dir.path().join("lazaret.db"), 0o600);
     drop(open(dir.path()));
+    assert!(!dir.path().join("host.key.new").exists());
+    // The tables and the key, and not yet an entry.
     let key = fs::read(dir.path().join("host.key")).unwrap();
     fs::remove_file(dir.path().join("lazaret.db")).unwrap();
-    drop(open(dir.path()));
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/001.sql");
+    sql(dir.path(), &fs::read_to_string(schema).unwrap());
+    sql(
+        dir.path(),
+        "PRAGMA application_id = 0x4c5a5254; PRAGMA user_version = 1",
+    );
+    chmod(&dir.path().join("lazaret.db"), 0o600);
+    assert!(matches!(
+        Store::open_read_only(dir.path()),
+        Err(StoreError::NoStore { .. })
+    ));
+    assert_eq!(open(dir.path()).journal_len(), Ok(1));
     assert_eq!(fs::read(dir.path().join("host.key")).unwrap(), key);
+}
+
+#[test]
+fn a_journal_that_vanished_is_not_begun_anew() {
+    let dir = dir();
+    let db = dir.path().join("lazaret.db");
+    drop(open(dir.path()));
+    fs::remove_file(&db).unwrap();
+    assert_eq!(refusal(dir.path()), StoreError::JournalMissing { path: db.clone() });
+    fs::write(&db, "").unwrap();
+    assert_eq!(refusal(dir.path()), StoreError::JournalMissing { path: db });
 }
 
 #[test]
@@ -265,4 +291,13 @@ fn reading_needs_something_to_read() {
         }
     );
     assert!(!nowhere.exists());
+    fs::write(dir.path().join("lazaret.db"), "").unwrap();
+    let empty = Store::open_read_only(dir.path()).unwrap_err();
+    assert_eq!(
+        empty,
+        StoreError::NoStore {
+            path: dir.path().into()
+        },
+        "somebody is about to make one"
+    );
 }

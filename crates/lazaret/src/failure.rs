@@ -1,9 +1,13 @@
 //! Failures as people see them, and the exit codes that programs see.
 
+use std::path::Path;
 use std::process::ExitCode;
 
+use lazaret_guest::Inadmissible;
 use lazaret_host::HostError;
 use lazaret_store::StoreError;
+
+use crate::text::cause;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +35,10 @@ pub(crate) enum Failure {
     Host(#[from] HostError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{what} `{path}`: {why}")]
+    #[error("{what} `{path}`: {}", cause(why))]
     File { what: &'static str, path: String, why: std::io::Error },
+    #[error("`{path}` is refused: {why}")]
+    Component { path: String, why: Inadmissible },
     #[error("{0}")]
     Input(String),
     #[error("{0}")]
@@ -42,12 +48,20 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// A host's error about a component that the user named.
+    pub(crate) fn of_component(path: &Path, why: HostError) -> Self {
+        match why {
+            HostError::Inadmissible(why) => Self::Component { path: path.display().to_string(), why },
+            why => Self::Host(why),
+        }
+    }
+
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Host(HostError::Store(why)) | Self::Store(why) => store_code(why),
             Self::Host(HostError::Inadmissible(_) | HostError::InputTooLarge { .. } | HostError::Budget(_)) => Code::BadInput,
-            Self::Host(HostError::Selection(_)) | Self::Input(_) => Code::BadInput,
-            Self::Host(HostError::Bundle(_)) | Self::Mismatch(_) => Code::Mismatch,
+            Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
+            Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
             Self::Host(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
         }
@@ -57,6 +71,7 @@ impl Failure {
 fn store_code(why: &StoreError) -> Code {
     match why {
         StoreError::Busy { .. } => Code::Busy,
+        StoreError::Corrupt { .. } | StoreError::Damaged { .. } | StoreError::Broken { .. } => Code::Mismatch,
         _ => Code::Failed,
     }
 }

@@ -56,6 +56,17 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// 1 entry, 2 entries.
+pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
+    format!("{} {}", grouped(number), if number == 1 { one } else { more })
+}
+
+/// What the system said, without its number.
+pub(crate) fn cause(why: &std::io::Error) -> String {
+    let text = why.to_string();
+    text.split_once(" (os error").map_or_else(|| text.clone(), |(words, _)| words.to_owned())
+}
+
 /// Breaks text into lines of at most `width` characters at spaces.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

@@ -8,7 +8,10 @@ use serde::Serialize;
 
 use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::text::visible_lines;
+use crate::text::{visible_lines, wrapped};
+
+/// Columns of a terminal that nobody made wider.
+const WIDTH: usize = 80;
 
 /// How the user wants to be spoken to.
 pub(crate) struct Ui {
@@ -113,10 +116,19 @@ impl Ui {
             return;
         }
         let (message, help) = text.split_once("; ").map_or((text.as_str(), None), |(message, help)| (message, Some(help)));
-        let mut err = std::io::stderr().lock();
-        let _ = writeln!(err, "{} {message}", self.paint(Tone::Bad, "error:"));
+        self.aside(Tone::Bad, "error:", message);
         if let Some(help) = help {
-            let _ = writeln!(err, "{} {help}", self.paint(Tone::Quiet, " help:"));
+            self.aside(Tone::Quiet, " help:", help);
+        }
+    }
+
+    /// A named remark on standard error, in lines that fit a terminal.
+    fn aside(&self, tone: Tone, name: &str, text: &str) {
+        let mut err = std::io::stderr().lock();
+        let lines = text.split('\n').flat_map(|line| wrapped(line, WIDTH - name.len() - 1));
+        for (at, line) in lines.enumerate() {
+            let name = if at == 0 { self.paint(tone, name) } else { " ".repeat(name.len()) };
+            let _ = writeln!(err, "{name} {line}");
         }
     }
 }

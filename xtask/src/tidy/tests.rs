@@ -108,6 +108,9 @@ fn long_files_and_functions_are_found() {
     assert_eq!(report(&tree(&[("a.rs", &function(70))], "")), [""; 0]);
     let long = report(&tree(&[("a.rs", &function(71))], ""));
     assert_eq!(long, ["a.rs:2: `a` has 71 lines; at most 70 [function-length]"]);
+    assert_eq!(report(&tree(&[("x/tests/a.rs", &function(200))], "")), [""; 0]);
+    let long = report(&tree(&[("x/tests/a.rs", &function(201))], ""));
+    assert_eq!(long, ["x/tests/a.rs:2: `a` has 201 lines; at most 200 [function-length]"]);
 }
 
 const DENY: &str = r#"[licenses]

@@ -148,18 +148,8 @@ impl ComponentRewrite {
             Payload::ComponentInstanceSection(section) => {
                 let first = types.component_instance_count().saturating_sub(section.count());
                 for (instance, item) in (first..).zip(section.clone()) {
-                    if let ComponentInstance::Instantiate {
-                        component_index: component,
-                        ..
-                    } = item?
-                    {
-                        if self
-                            .components
-                            .get(component as usize)
-                            .is_some_and(|groups| !groups.is_empty())
-                        {
-                            self.steps.push(Step::Nested { instance, component });
-                        }
+                    if let ComponentInstance::Instantiate { component_index, .. } = item? {
+                        self.nested_instance(instance, component_index);
                     }
                 }
             }
@@ -195,6 +185,13 @@ impl ComponentRewrite {
             }
         }
         Ok(())
+    }
+
+    fn nested_instance(&mut self, instance: u32, component: u32) {
+        let groups = self.components.get(component as usize);
+        if groups.is_some_and(|groups| !groups.is_empty()) {
+            self.steps.push(Step::Nested { instance, component });
+        }
     }
 
     /// Appends the accessors and exports every group under its number. `types` are those of the original component at

@@ -129,16 +129,13 @@ impl Handles {
     /// The host calls a resource's destructor.
     pub(super) fn types(&self, section: wasmparser::ComponentTypeSectionReader<'_>) -> Result<(), Uncapturable> {
         for item in section.into_iter_with_offsets() {
-            if let (
-                offset,
-                ComponentType::Resource {
-                    dtor: Some(function), ..
-                },
-            ) = item?
+            let (offset, ty) = item?;
+            if let ComponentType::Resource {
+                dtor: Some(function), ..
+            } = ty
+                && self.makers.contains(&function)
             {
-                if self.makers.contains(&function) {
-                    return Err(Place::at(offset).refuse(Reason::ResourceMade));
-                }
+                return Err(Place::at(offset).refuse(Reason::ResourceMade));
             }
         }
         Ok(())

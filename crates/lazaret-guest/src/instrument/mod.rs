@@ -24,7 +24,7 @@ mod refusal;
 mod uses;
 
 use serde::{Deserialize, Serialize};
-use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator, WasmFeatures};
+use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator, WasmFeatures, types::TypesRef};
 
 pub use refusal::{Place, Reason, Uncapturable};
 
@@ -166,70 +166,50 @@ struct Walk<'a> {
     budget: Budget,
 }
 
+/// A component's new bytes and its groups.
+type Rewritten = (Vec<u8>, Vec<Slots>);
+
 impl<'a> Walk<'a> {
     /// Returns the rewritten component once the outermost one has ended.
-    fn step(&mut self, payload: Payload<'a>) -> Result<Option<(Vec<u8>, Vec<Slots>)>, Uncapturable> {
+    fn step(&mut self, payload: Payload<'a>) -> Result<Option<Rewritten>, Uncapturable> {
         // Our own rules are asked first: their reasons say more than the validator's.
-        match (&mut self.module, self.components.last()) {
-            (Some(module), _) => module.section(&payload, self.bytes)?,
-            (None, Some(component)) => component.inspect(&payload)?,
-            (None, None) => {}
+        match (&payload, &mut self.module, self.components.last()) {
+            (Payload::Version { encoding, range, .. }, _, _) => self.begin(*encoding, range.start)?,
+            (_, Some(module), _) => module.section(&payload, self.bytes)?,
+            (_, None, Some(component)) => component.inspect(&payload)?,
+            (_, None, None) => {}
         }
-        if let Payload::Version {
-            encoding: Encoding::Module,
-            range,
-            ..
-        } = &payload
-        {
-            if self.components.is_empty() {
-                return Err(Place::at(range.start).refuse(Reason::NotAComponent));
-            }
-        }
-        let valid = self.validator.payload(&payload)?;
-        match (&payload, valid) {
-            (
-                Payload::Version {
-                    encoding: Encoding::Module,
-                    ..
-                },
-                _,
-            ) => {
-                self.module = Some(ModuleRewrite::new(self.modules));
-                self.modules = self.modules.saturating_add(1);
-            }
-            (
-                Payload::Version {
-                    encoding: Encoding::Component,
-                    range,
-                    ..
-                },
-                _,
-            ) => {
-                if self.components.len() == limits::MAX_DEPTH {
-                    let reason = Reason::TooMany {
-                        what: "levels of nested components",
-                        limit: limits::MAX_DEPTH,
-                    };
-                    return Err(Place::at(range.start).refuse(reason));
-                }
-                self.components.push(ComponentRewrite::new(self.components.is_empty()));
-            }
+        match (&payload, self.validator.payload(&payload)?) {
             (Payload::End(offset), ValidPayload::End(types)) => return self.end(*offset, types.as_ref()),
-            _ if self.module.is_none() => {
+            _ if self.module.is_some() => {}
+            _ => {
                 if let (Some(component), Some(types)) = (self.components.last_mut(), self.validator.types(0)) {
                     component.section(&payload, self.bytes, types)?;
                 }
             }
-            _ => {}
         }
         Ok(None)
     }
 
-    fn end(
-        &mut self,
-        offset: usize,
-        types: wasmparser::types::TypesRef<'_>,
-    ) -> Result<Option<(Vec<u8>, Vec<Slots>)>, Uncapturable> {
+    fn begin(&mut self, encoding: Encoding, offset: usize) -> Result<(), Uncapturable> {
+        let depth = self.components.len();
+        let what = "levels of nested components";
+        let limit = limits::MAX_DEPTH;
+        match encoding {
+            Encoding::Module if depth == 0 => return Err(Place::at(offset).refuse(Reason::NotAComponent)),
+            Encoding::Module => {
+                self.module = Some(ModuleRewrite::new(self.modules));
+                self.modules = self.modules.saturating_add(1);
+            }
+            Encoding::Component if depth == limit => {
+                return Err(Place::at(offset).refuse(Reason::TooMany { what, limit }));
+            }
+            Encoding::Component => self.components.push(ComponentRewrite::new(depth == 0)),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, offset: usize, types: TypesRef<'_>) -> Result<Option<Rewritten>, Uncapturable> {
         if let Some(module) = self.module.take() {
             let (bytes, state) = module.finish(types)?;
             if let Some(component) = self.components.last_mut() {

@@ -10,6 +10,9 @@ use super::{bombs, wrap};
 
 const PRELUDE: &str = include_str!("prelude.wat");
 
+/// A refusal or a stop is for people: no guest may flood them.
+const LONGEST_WORDS: usize = 2000;
+
 /// One file of `tests/attacks`.
 pub(crate) struct Attack {
     pub(crate) name: String,
@@ -49,7 +52,13 @@ enum Guest {
 /// What came of it.
 pub(crate) enum Came {
     Inadmissible(String),
-    Ran { ending: Ending, tape: Vec<TapeEntry>, changed: bool },
+    Ran {
+        ending: Ending,
+        tape: Vec<TapeEntry>,
+        /// Whether changes came back, which only a durable agent's reply brings.
+        changed: bool,
+        durable: bool,
+    },
     Halted(String),
 }
 
@@ -58,14 +67,23 @@ impl fmt::Display for Came {
         match self {
             Self::Inadmissible(why) => write!(f, "admission refused: {why}"),
             Self::Halted(why) => write!(f, "halted: {why}"),
-            Self::Ran { ending: Ending::Replied(reply), .. } => {
+            Self::Ran {
+                ending: Ending::Replied(reply),
+                ..
+            } => {
                 let body = &reply.body.0[..reply.body.0.len().min(100)];
                 write!(f, "replied {}", body.escape_ascii())
             }
-            Self::Ran { ending: Ending::Failed(Failure::BadInput(text) | Failure::Failed(text)), .. } => {
+            Self::Ran {
+                ending: Ending::Failed(Failure::BadInput(text) | Failure::Failed(text)),
+                ..
+            } => {
                 write!(f, "failed {}", text.chars().take(200).collect::<String>())
             }
-            Self::Ran { ending: Ending::Stopped(stop), .. } => write!(f, "stopped: {} {}", stop.cause.name(), stop.detail),
+            Self::Ran {
+                ending: Ending::Stopped(stop),
+                ..
+            } => write!(f, "stopped: {} {}", stop.cause.name(), stop.detail),
         }
     }
 }
@@ -78,21 +96,40 @@ impl Expect {
         }
         if let Some(rest) = part("stopped:") {
             let (cause, detail) = rest.split_once(' ').unwrap_or((&rest, ""));
-            return (!cause.is_empty()).then(|| Self::Stopped { cause: cause.to_owned(), detail: detail.to_owned() });
+            return (!cause.is_empty()).then(|| Self::Stopped {
+                cause: cause.to_owned(),
+                detail: detail.to_owned(),
+            });
         }
-        part("replied").map(Self::Replied).or_else(|| part("failed").map(Self::Failed))
+        part("replied")
+            .map(Self::Replied)
+            .or_else(|| part("failed").map(Self::Failed))
     }
 
     fn is_met(&self, came: &Came) -> bool {
         match (self, came) {
             (Self::Inadmissible(words), Came::Inadmissible(why)) => why.contains(words.as_str()),
-            (Self::Stopped { cause, detail }, Came::Ran { ending: Ending::Stopped(stop), .. }) => {
-                stop.cause.name() == cause && stop.detail.contains(detail.as_str())
-            }
-            (Self::Replied(text), Came::Ran { ending: Ending::Replied(reply), .. }) => {
-                text.is_empty() || reply.body.0 == text.as_bytes()
-            }
-            (Self::Failed(text), Came::Ran { ending: Ending::Failed(failure), .. }) => {
+            (
+                Self::Stopped { cause, detail },
+                Came::Ran {
+                    ending: Ending::Stopped(stop),
+                    ..
+                },
+            ) => stop.cause.name() == cause && stop.detail.contains(detail.as_str()),
+            (
+                Self::Replied(text),
+                Came::Ran {
+                    ending: Ending::Replied(reply),
+                    ..
+                },
+            ) => text.is_empty() || reply.body.0 == text.as_bytes(),
+            (
+                Self::Failed(text),
+                Came::Ran {
+                    ending: Ending::Failed(failure),
+                    ..
+                },
+            ) => {
                 let (Failure::BadInput(said) | Failure::Failed(said)) = failure;
                 said.contains(text.as_str())
             }
@@ -104,7 +141,10 @@ impl Expect {
 impl Attack {
     /// Reads a file. Every line of its header must be understood: a misspelt expectation would expect nothing.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+        let name = path
+            .file_stem()
+            .map(|stem| stem.to_string_lossy().into_owned())
+            .unwrap_or_default();
         let wrong = |what: &str| format!("{}: {what}", path.display());
         let (mut what, mut expect, mut encoding) = (None, None, "utf8".to_owned());
         let (mut raw, mut generate) = (false, None);
@@ -115,14 +155,28 @@ impl Attack {
             effects: None,
             refused: None,
             refusal: None,
-            input: Message { sender: None, content_type: "text/plain".into(), body: Vec::new().into() },
-            budget: Budget { fuel: 200_000_000, wall_ms: 10_000, ..Budget::default() },
+            input: Message {
+                sender: None,
+                content_type: "text/plain".into(),
+                body: Vec::new().into(),
+            },
+            budget: Budget {
+                fuel: 200_000_000,
+                wall_ms: 10_000,
+                ..Budget::default()
+            },
             grants: Grants::basic(),
             guest: Guest::Component(String::new()),
         };
         for line in text.lines().map_while(|line| line.strip_prefix(";; ")) {
-            let (key, value) = line.split_once(':').map_or((line.trim(), ""), |(key, value)| (key, value.trim()));
-            let number = || value.parse::<usize>().map_err(|_| wrong(&format!("`{line}` has no number")));
+            let (key, value) = line
+                .split_once(':')
+                .map_or((line.trim(), ""), |(key, value)| (key, value.trim()));
+            let number = || {
+                value
+                    .parse::<usize>()
+                    .map_err(|_| wrong(&format!("`{line}` has no number")))
+            };
             match key {
                 "attack" => what = Some(value.to_owned()),
                 "expect" => expect = Some(Expect::parse(value).ok_or_else(|| wrong(&format!("what is `{line}`?")))?),
@@ -134,7 +188,8 @@ impl Attack {
                 "budget" => attack.budget = budget(attack.budget, value).map_err(|why| wrong(&why))?,
                 "grants" => {
                     let grants = value.split_whitespace().map(str::parse).collect::<Result<_, _>>();
-                    attack.grants = Grants::new(grants.map_err(|why: lazaret_gate::grant::BadGrant| wrong(&why.to_string()))?);
+                    attack.grants =
+                        Grants::new(grants.map_err(|why: lazaret_gate::grant::BadGrant| wrong(&why.to_string()))?);
                 }
                 "encoding" => encoding = value.to_owned(),
                 "raw component" => raw = true,
@@ -147,7 +202,10 @@ impl Attack {
         attack.guest = match (generate, raw) {
             (Some(generate), _) => Guest::Generated(generate),
             (None, true) => Guest::Component(text.to_owned()),
-            (None, false) => Guest::Fields { text: text.to_owned(), encoding },
+            (None, false) => Guest::Fields {
+                text: text.to_owned(),
+                encoding,
+            },
         };
         Ok(attack)
     }
@@ -167,12 +225,35 @@ impl Attack {
         if !self.expect.is_met(came) {
             return Err(format!("expected {:?}, but it {came}", self.expect));
         }
-        let Came::Ran { ending, tape, changed } = came else { return Ok(()) };
-        if *changed != matches!(ending, Ending::Replied(_)) {
-            return Err(format!("it {came} and yet its changes were {}", if *changed { "kept" } else { "lost" }));
+        let said = came.to_string().len();
+        if said > LONGEST_WORDS {
+            return Err(format!("the words about it are {said} bytes long"));
         }
-        let refusals: Vec<_> =
-            tape.iter().filter_map(|entry| if let Outcome::Refused(r) = &entry.outcome { Some(r) } else { None }).collect();
+        let Came::Ran {
+            ending,
+            tape,
+            changed,
+            durable,
+        } = came
+        else {
+            return Ok(());
+        };
+        if *changed != (*durable && matches!(ending, Ending::Replied(_))) {
+            return Err(format!(
+                "it {came} and yet its changes were {}",
+                if *changed { "kept" } else { "lost" }
+            ));
+        }
+        let refusals: Vec<_> = tape
+            .iter()
+            .filter_map(|entry| {
+                if let Outcome::Refused(r) = &entry.outcome {
+                    Some(r)
+                } else {
+                    None
+                }
+            })
+            .collect();
         let counted = |what: &str, expected: Option<usize>, found: usize| match expected {
             Some(expected) if expected != found => Err(format!("expected {expected} {what}, found {found}")),
             _ => Ok(()),
@@ -180,7 +261,11 @@ impl Attack {
         counted("asks", self.effects, tape.len())?;
         counted("refusals", self.refused, refusals.len())?;
         match &self.refusal {
-            Some(words) if !refusals.iter().any(|refusal| refusal.to_string().contains(words.as_str())) => {
+            Some(words)
+                if !refusals
+                    .iter()
+                    .any(|refusal| refusal.to_string().contains(words.as_str())) =>
+            {
                 Err(format!("expected a refusal with `{words}`, found {refusals:?}"))
             }
             _ => Ok(()),
@@ -190,7 +275,9 @@ impl Attack {
 
 fn budget(mut budget: Budget, text: &str) -> Result<Budget, String> {
     for pair in text.split_whitespace() {
-        let (name, number) = pair.split_once('=').ok_or_else(|| format!("`{pair}` is not NAME=NUMBER"))?;
+        let (name, number) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("`{pair}` is not NAME=NUMBER"))?;
         let number: u64 = number.parse().map_err(|_| format!("`{pair}` has no number"))?;
         match name {
             "fuel" => budget.fuel = number,

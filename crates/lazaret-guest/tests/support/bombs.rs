@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use wasm_encoder::{
-    BlockType, CodeSection, Component, ComponentExportKind, ComponentInstanceSection, ConstExpr,
-    CustomSection, ElementSection, Elements, Encode, Function, FunctionSection, GlobalSection, GlobalType, InstanceSection,
-    MemorySection, MemoryType, Module, ModuleArg, ModuleSection, RawSection, RefType, TableSection, TableType, TypeSection,
-    ValType,
+    BlockType, CodeSection, Component, ComponentExportKind, ComponentInstanceSection, ConstExpr, CustomSection,
+    ElementSection, Elements, Encode, Function, FunctionSection, GlobalSection, GlobalType, InstanceSection,
+    MemorySection, MemoryType, Module, ModuleArg, ModuleSection, RawSection, RefType, TableSection, TableType,
+    TypeSection, ValType,
 };
 
 use super::{attack, wrap};
@@ -25,14 +25,22 @@ impl<'a> Recipe<'a> {
         let mut words = text.split_whitespace();
         let name = words.next().ok_or("an empty recipe")?;
         let number = |word: &'a str| {
-            let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}` is not KEY=NUMBER"))?;
+            let (key, value) = word
+                .split_once('=')
+                .ok_or_else(|| format!("`{word}` is not KEY=NUMBER"))?;
             Ok((key, value.parse().map_err(|_| format!("`{word}` has no number"))?))
         };
-        Ok(Self { name, numbers: words.map(number).collect::<Result<_, String>>()? })
+        Ok(Self {
+            name,
+            numbers: words.map(number).collect::<Result<_, String>>()?,
+        })
     }
 
     fn number(&self, key: &str) -> Result<u32, String> {
-        self.numbers.get(key).copied().ok_or_else(|| format!("`{}` needs `{key}=`", self.name))
+        self.numbers
+            .get(key)
+            .copied()
+            .ok_or_else(|| format!("`{}` needs `{key}=`", self.name))
     }
 }
 
@@ -55,7 +63,12 @@ pub(crate) fn make(recipe: &str) -> Result<Vec<u8>, String> {
         }
         "padding" => {
             let padding = vec![0; number("bytes")? as usize];
-            appended(|out| { out.section(&CustomSection { name: "padding".into(), data: (&padding).into() }); })
+            appended(|out| {
+                out.section(&CustomSection {
+                    name: "padding".into(),
+                    data: (&padding).into(),
+                });
+            })
         }
         "functions" => code(number("count")?, &tiny()),
         "nesting" => code(number("functions")?, &nested(number("depth")?)),
@@ -69,11 +82,15 @@ pub(crate) fn make(recipe: &str) -> Result<Vec<u8>, String> {
         "results" => results(number("arity")?, number("targets")?),
         "types" => types(number("count")?),
         "elements" => elements(number("segments")?, number("items")?),
+        "tables" => tables(number("count")?, number("elements")?),
+        "exports" => exports(number("count")?),
         "globals" => globals(number("count")?),
         "modules" => modules(number("count")?),
         "memories" => memories(number("count")?, number("pages")?),
         "components" => components(number("depth")?),
         "component-types" => component_types(number("depth")?),
+        "adapter" => adapter(number("levels")?, number("fan")?),
+        "adapters" => adapters(number("count")?, number("parts")?),
         "instances" => instances(number("levels")?, number("fan")?),
         other => Err(format!("there is no recipe `{other}`")),
     }
@@ -87,7 +104,9 @@ fn harmless(module: Option<&Module>) -> Result<Vec<u8>, String> {
     let whole = wat::parse_str(wrap::component(&fields, "utf8", place, "$main")).map_err(|why| why.to_string())?;
     match module {
         None => Ok(whole),
-        Some(module) => wrap::splice(&whole, module.as_slice()).ok_or_else(|| "there is no place for the module".into()),
+        Some(module) => {
+            wrap::splice(&whole, module.as_slice()).ok_or_else(|| "there is no place for the module".into())
+        }
     }
 }
 
@@ -157,7 +176,11 @@ fn lively(locals: u32, blocks: u32) -> Function {
     sink.loop_(BlockType::Empty);
     for at in 0..blocks {
         let local = 1 + at % locals;
-        sink.local_get(local).if_(BlockType::Empty).local_get(1 + (at * 7) % locals).local_set(local).end();
+        sink.local_get(local)
+            .if_(BlockType::Empty)
+            .local_get(1 + (at * 7) % locals)
+            .local_set(local)
+            .end();
     }
     for local in 1..=locals {
         sink.local_get(local).i32_const(1).i32_add().local_set(local);
@@ -238,8 +261,13 @@ fn types(count: u32) -> Result<Vec<u8>, String> {
 
 fn elements(segments: u32, items: u32) -> Result<Vec<u8>, String> {
     let (mut tables, mut elements) = (TableSection::new(), ElementSection::new());
-    let table_type =
-        TableType { element_type: RefType::FUNCREF, table64: false, minimum: 1, maximum: None, shared: false };
+    let table_type = TableType {
+        element_type: RefType::FUNCREF,
+        table64: false,
+        minimum: 1,
+        maximum: None,
+        shared: false,
+    };
     tables.table(table_type);
     let nulls = vec![ConstExpr::ref_null(wasm_encoder::HeapType::FUNC); items as usize];
     for _ in 0..segments {
@@ -248,10 +276,38 @@ fn elements(segments: u32, items: u32) -> Result<Vec<u8>, String> {
     harmless(Some(Module::new().section(&tables).section(&elements)))
 }
 
+fn tables(count: u32, elements: u32) -> Result<Vec<u8>, String> {
+    let mut tables = TableSection::new();
+    let minimum = u64::from(elements);
+    for _ in 0..count {
+        tables.table(TableType {
+            element_type: RefType::FUNCREF,
+            table64: false,
+            minimum,
+            maximum: None,
+            shared: false,
+        });
+    }
+    harmless(Some(Module::new().section(&tables)))
+}
+
+/// No agent at all, under many long names.
+fn exports(count: u32) -> Result<Vec<u8>, String> {
+    let name = |at: u32| format!("{}-n{at}", "x".repeat(1000));
+    let exports: String = (0..count)
+        .map(|at| format!("(export \"{}\" (type $t))", name(at)))
+        .collect();
+    wat::parse_str(format!("(component (type $t (record (field \"n\" u8))) {exports})")).map_err(|why| why.to_string())
+}
+
 fn globals(count: u32) -> Result<Vec<u8>, String> {
     let mut globals = GlobalSection::new();
     for at in 0..count {
-        let ty = GlobalType { val_type: ValType::I32, mutable: true, shared: false };
+        let ty = GlobalType {
+            val_type: ValType::I32,
+            mutable: true,
+            shared: false,
+        };
         globals.global(ty, &ConstExpr::i32_const(at as i32));
     }
     harmless(Some(Module::new().section(&globals)))
@@ -269,7 +325,13 @@ fn modules(count: u32) -> Result<Vec<u8>, String> {
 fn memories(count: u32, pages: u32) -> Result<Vec<u8>, String> {
     let mut memories = MemorySection::new();
     let minimum = u64::from(pages);
-    memories.memory(MemoryType { minimum, maximum: None, memory64: false, shared: false, page_size_log2: None });
+    memories.memory(MemoryType {
+        minimum,
+        maximum: None,
+        memory64: false,
+        shared: false,
+        page_size_log2: None,
+    });
     let mut module = Module::new();
     module.section(&memories);
     appended(|out| {
@@ -291,7 +353,9 @@ fn components(depth: u32) -> Result<Vec<u8>, String> {
         outer.section(&RawSection { id: 4, data: &inner });
         inner = outer.finish();
     }
-    appended(|out| { out.section(&RawSection { id: 4, data: &inner }); })
+    appended(|out| {
+        out.section(&RawSection { id: 4, data: &inner });
+    })
 }
 
 /// Component types inside component types: three bytes a level.
@@ -306,21 +370,75 @@ fn component_types(depth: u32) -> Result<Vec<u8>, String> {
         types.push(TYPE_DECLARATION);
     }
     types.extend_from_slice(&[COMPONENT_TYPE_OF_ONE[0], NO_DECLARATIONS]);
-    appended(|out| { out.section(&RawSection { id: 7, data: &types }); })
+    appended(|out| {
+        out.section(&RawSection { id: 7, data: &types });
+    })
+}
+
+/// Two components inside, one of which hands the other values of these types: the engine writes the code that copies them.
+fn handed(types: &str, names: &[String]) -> Result<Vec<u8>, String> {
+    let library = r#"(core module $m
+        (memory (export "m") 1)
+        (func (export "r") (param i32 i32 i32 i32) (result i32) (i32.const 0))
+        (func (export "f") (param i32)))
+      (core instance $i (instantiate $m))"#;
+    let (mut lifts, mut lowers, mut imports, mut args) = (String::new(), String::new(), String::new(), String::new());
+    for (at, name) in names.iter().enumerate() {
+        let options = r#"(memory $i "m") (realloc (func $i "r"))"#;
+        lifts += &format!(r#"(func (export "f{at}") (param "x" {name}) (canon lift (core func $i "f") {options}))"#);
+        lowers += &format!(r#"(core func $g{at} (canon lower (func $x "f{at}") {options}))"#);
+        imports += &format!(r#"(import "" "{at}" (func (param i32)))"#);
+        args += &format!(r#"(export "{at}" (func $g{at}))"#);
+    }
+    let text = format!(
+        r#"(component
+          (component $inner {types} {library} {lifts})
+          (instance $x (instantiate $inner))
+          {library}
+          {lowers}
+          (core module $use {imports} (func (export "f") (call 0 (i32.const 0))))
+          (core instance $u (instantiate $use (with "" (instance {args}))))
+          (func (export "handle") (canon lift (core func $u "f"))))"#
+    );
+    wat::parse_str(text).map_err(|why| why.to_string())
+}
+
+/// One value of `fan` to the power of `levels` parts.
+fn adapter(levels: u32, fan: u32) -> Result<Vec<u8>, String> {
+    let mut types = "(type $t0 u8)".to_owned();
+    for level in 1..=levels {
+        let parts = format!(" $t{}", level - 1).repeat(fan as usize);
+        types += &format!("(type $t{level} (tuple{parts}))");
+    }
+    handed(&types, &[format!("$t{levels}")])
+}
+
+/// Values of many types, each with so many parts.
+fn adapters(count: u32, parts: u32) -> Result<Vec<u8>, String> {
+    let part = |ty: u32, at: u32| if at == ty { " u16" } else { " u8" };
+    let tuple = |ty: u32| (0..parts).map(|at| part(ty, at)).collect::<String>();
+    let types: String = (0..count)
+        .map(|ty| format!("(type $t{ty} (tuple{}))", tuple(ty)))
+        .collect();
+    handed(&types, &(0..count).map(|ty| format!("$t{ty}")).collect::<Vec<_>>())
 }
 
 /// Components that each instantiate the one inside so many times: `fan` to the power of `levels` instances.
 fn instances(levels: u32, fan: u32) -> Result<Vec<u8>, String> {
     let mut inner = Component::new();
     let no_args: [(&str, ModuleArg); 0] = [];
-    inner.section(&ModuleSection(&Module::new())).section(InstanceSection::new().instantiate(0, no_args));
+    inner
+        .section(&ModuleSection(&Module::new()))
+        .section(InstanceSection::new().instantiate(0, no_args));
     let mut inner = inner.finish();
     for _ in 1..levels {
         let mut outer = Component::new();
         outer.section(&RawSection { id: 4, data: &inner }).section(&fanned(fan));
         inner = outer.finish();
     }
-    appended(|out| { out.section(&RawSection { id: 4, data: &inner }).section(&fanned(fan)); })
+    appended(|out| {
+        out.section(&RawSection { id: 4, data: &inner }).section(&fanned(fan));
+    })
 }
 
 fn fanned(fan: u32) -> ComponentInstanceSection {

@@ -98,11 +98,11 @@ fn address(text: &str) -> Result<u64, String> {
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     match &args.command {
         Command::Create { name, component, grants, budget } => {
-            let component = read_component(component)?;
+            let bytes = read_component(component)?;
             let host = open_host(cli, ui, Vec::new())?;
             ui.progress("inspecting and compiling…");
             let new = NewAgent { agent: name.clone(), grants: grants.grants(), budget: budget.budget() };
-            let row = host.create(new, &component)?;
+            let row = host.create(new, &bytes).map_err(|why| Failure::of_component(component, why))?;
             ui.progress_done();
             ui.json(&row_json(&row));
             ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));

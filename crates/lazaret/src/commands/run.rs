@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let host = open_host(cli, ui, args.environment.clone())?;
     let new = NewAgent { agent: run_name(&host)?, grants: args.grants.grants(), budget: args.budget.budget() };
     ui.progress("inspecting and compiling…");
-    let row = host.create(new, &component)?;
+    let row = host.create(new, &component).map_err(|why| Failure::of_component(&args.component, why))?;
     ui.progress_done();
     let taken = host.send(&row.agent, message);
     host.remove(&row.agent)?;

@@ -6,7 +6,7 @@ use lazaret_host::Turn;
 use serde_json::json;
 
 use crate::failure::Code;
-use crate::text::{cut, grouped, visible, visible_lines};
+use crate::text::{counted, cut, grouped, visible, visible_lines};
 use crate::ui::{Tone, Ui};
 
 pub(crate) fn code(ending: &Ending) -> Code {
@@ -49,12 +49,12 @@ pub(crate) fn show(ui: &Ui, turn: &Turn) {
 pub(crate) fn summary(turn: &Turn) -> String {
     let record = &turn.record;
     format!(
-        "{} turn {} · {} effects · {} fuel · {} pages changed · journal entry {}",
+        "{} turn {} · {} · {} fuel · {} changed · journal entry {}",
         record.agent,
         record.turn,
-        record.tape.len(),
+        counted(record.tape.len() as u64, "effect", "effects"),
         grouped(record.fuel),
-        turn.pages,
+        counted(turn.pages as u64, "page", "pages"),
         turn.seq
     )
 }

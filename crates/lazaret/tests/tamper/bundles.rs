@@ -137,20 +137,23 @@ fn changed(line: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
     line
 }
 
-/// Walks down to some value that isn't a list or an object, or to one that is and says to stop.
+/// Walks down to some value that holds no others, or stops on the way at a list.
 fn descend<'a>(value: &'a mut Value, dice: &mut Dice) -> &'a mut Value {
-    let stop = dice.below(6) == 0;
-    match value {
-        Value::Array(items) if !items.is_empty() && !stop => {
-            let at = dice.below(items.len());
-            descend(&mut items[at], dice)
-        }
-        Value::Object(fields) if !fields.is_empty() => {
-            let at = dice.below(fields.len());
-            descend(fields.values_mut().nth(at).expect("it is there"), dice)
-        }
-        value => value,
+    let inside = match value {
+        Value::Array(items) if dice.below(6) > 0 => items.len(),
+        Value::Object(fields) => fields.len(),
+        _ => 0,
+    };
+    if inside == 0 {
+        return value;
     }
+    let at = dice.below(inside);
+    let inner = match value {
+        Value::Array(items) => items.get_mut(at),
+        Value::Object(fields) => fields.values_mut().nth(at),
+        _ => None,
+    };
+    descend(inner.expect("it was counted"), dice)
 }
 
 /// Puts what stands under the same keys of another line into this one: a turn's tape into another turn, for example.

@@ -86,7 +86,9 @@ impl Liar {
         let Ok(checked) = bundle::check(&bundle) else { return Ok("checking what the keeper signed") };
         let source = Compiled(&checked, &self.programs);
         let mut replayer = Replayer::new(&self.engine, &source);
-        for (_, record) in checked.turns() {
+        let mut turns: Vec<_> = checked.turns().collect();
+        turns.sort_by_key(|(_, record)| &record.agent);
+        for (_, record) in turns {
             match replayer.verify(record) {
                 Verdict::Match => {}
                 Verdict::Mismatch(_) => return Ok("re-execution: MISMATCH"),
@@ -234,7 +236,7 @@ fn other_effect(record: &mut TurnRecord, dice: &mut Dice) -> Option<&'static str
         Effect::LogWrite { level, text } => Effect::LogWrite { level, text: text + "!" },
         Effect::StorageGet { key } => Effect::StorageGet { key: key + "x" },
         Effect::RandomBytes { len } => Effect::RandomBytes { len: len + 1 },
-        _ => Effect::EnvironmentRead,
+        _ => Effect::EnvironmentRead {},
     };
     Some("another effect")
 }

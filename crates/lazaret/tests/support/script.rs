@@ -1,0 +1,117 @@
+//! A case: a text file of setups, commands and what they must say.
+//!
+//! ```text
+//! # Lines like this are for people.
+//! % write note.txt hello\n        prepares something; `stage.rs` lists what there is
+//! $ lazaret run note.txt          runs the command in the case's own directory
+//! error: [..]                     what it says, on both outputs; `[..]` stands for anything
+//! ? 3                             its exit code, if it isn't 0
+//! ```
+//!
+//! What differs from run to run is replaced before it is compared (`plain.rs`).
+
+/// One thing that a case does.
+pub(crate) enum Step {
+    /// Kept as it is when expectations are written anew.
+    Comment(String),
+    /// A setup and its lines, if it has any.
+    Setup { line: String, body: Vec<String> },
+    /// A command and what is expected of it.
+    Run { command: String, expected: Vec<String>, code: i32 },
+}
+
+/// Lines of output that look like something else are written with a `\` before them.
+fn is_special(line: &str) -> bool {
+    ["#", "% ", "$ ", "? ", "\\"].iter().any(|start| line.starts_with(start))
+}
+
+pub(crate) fn parse(text: &str) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
+    for line in text.lines() {
+        if line.starts_with('#') {
+            steps.push(Step::Comment(line.to_owned()));
+        } else if let Some(line) = line.strip_prefix("% ") {
+            steps.push(Step::Setup { line: line.to_owned(), body: Vec::new() });
+        } else if let Some(command) = line.strip_prefix("$ ") {
+            steps.push(Step::Run { command: command.to_owned(), expected: Vec::new(), code: 0 });
+        } else {
+            match steps.last_mut() {
+                Some(Step::Run { code, .. }) if line.starts_with("? ") => {
+                    *code = line[2..].parse().unwrap_or_else(|_| panic!("`{line}` is no exit code"));
+                }
+                Some(Step::Run { expected, .. }) => expected.push(line.strip_prefix('\\').unwrap_or(line).to_owned()),
+                Some(Step::Setup { body, .. }) if line.starts_with("    ") => body.push(line.to_owned()),
+                _ if line.is_empty() => {}
+                _ => panic!("`{line}` belongs to no command"),
+            }
+        }
+    }
+    for step in &mut steps {
+        if let Step::Run { expected, .. } = step {
+            while expected.last().is_some_and(String::is_empty) {
+                expected.pop();
+            }
+        }
+    }
+    steps
+}
+
+/// The case as a file says it.
+pub(crate) fn print(steps: &[Step]) -> String {
+    let mut text = String::new();
+    for (number, step) in steps.iter().enumerate() {
+        match step {
+            Step::Comment(line) => {
+                if number > 0 && !matches!(steps[number - 1], Step::Comment(_)) {
+                    text.push('\n');
+                }
+                text += &format!("{line}\n");
+            }
+            Step::Setup { line, body } => {
+                text += &format!("% {line}\n");
+                body.iter().for_each(|line| text += &format!("{line}\n"));
+            }
+            Step::Run { command, expected, code } => {
+                if number > 0 && matches!(steps[number - 1], Step::Run { .. }) {
+                    text.push('\n');
+                }
+                text += &format!("$ {command}\n");
+                for line in expected {
+                    text += &format!("{}{line}\n", if is_special(line) { "\\" } else { "" });
+                }
+                if *code != 0 {
+                    text += &format!("? {code}\n");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// Whether lines are as expected. `[..]` stands for any part of a line, a line `...` for any number of lines.
+pub(crate) fn matches(expected: &[String], found: &[&str]) -> bool {
+    match expected.split_first() {
+        None => found.is_empty(),
+        Some((first, rest)) if first == "..." => (0..=found.len()).any(|skip| matches(rest, &found[skip..])),
+        Some((first, rest)) => found.split_first().is_some_and(|(line, more)| line_matches(first, line) && matches(rest, more)),
+    }
+}
+
+fn line_matches(expected: &str, found: &str) -> bool {
+    let mut parts = expected.split("[..]");
+    let Some(mut rest) = parts.next().and_then(|first| found.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
