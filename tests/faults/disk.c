@@ -8,6 +8,7 @@
 //               torn   as short, and the process is killed
 //               power  before the Nth write or flush all that was not flushed is undone, and the process is killed
 //               mixed  the same, but every second of those writes had reached the disk
+//               lying  as power, on a disk whose flushes do nothing: what is lost then must be noticed by whoever checks
 //   DISK_AT     N, from 1, counted over all threads
 //   DISK_MARK   a file that is made when the fault strikes
 //
@@ -26,7 +27,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum fault { NONE, SHORT, FULL, TORN, POWER, MIXED };
+enum fault { NONE, SHORT, FULL, TORN, POWER, MIXED, LYING };
 
 // A write or a change of length that was not flushed yet.
 struct dirt {
@@ -48,10 +49,10 @@ static int full;
 static char root[PATH_MAX];
 
 __attribute__((constructor)) static void setup(void) {
-    const char *names[] = {"", "short", "full", "torn", "power", "mixed"};
+    const char *names[] = {"", "short", "full", "torn", "power", "mixed", "lying"};
     const char *what = getenv("DISK_FAULT"), *at = getenv("DISK_AT"), *where = getenv("DISK_ROOT");
     if (what == NULL || at == NULL || where == NULL || realpath(where, root) == NULL) return;
-    for (int i = SHORT; i <= MIXED; i++)
+    for (int i = SHORT; i <= LYING; i++)
         if (strcmp(what, names[i]) == 0) fault = i;
     strike_at = atol(at);
 }
@@ -162,7 +163,7 @@ static ssize_t bad_write(int fd, const void *bytes, size_t len, off_t at, int pl
     pthread_mutex_lock(&guard);
     int now = strikes();
     if (!placed) at = fcntl(fd, F_GETFL) & O_APPEND ? file.st_size : lseek(fd, 0, SEEK_CUR);
-    if (fault == POWER || fault == MIXED) {
+    if (fault >= POWER) {
         if (now) cut_power();
         soil(fd, &file, bytes, len, at, at + (off_t)len > file.st_size ? at + (off_t)len : file.st_size);
     }
@@ -181,11 +182,11 @@ static ssize_t bad_write(int fd, const void *bytes, size_t len, off_t at, int pl
 
 static int bad_flush(int fd, long number) {
     struct stat file;
-    if ((fault != POWER && fault != MIXED) || !ours(fd, &file)) return (int)syscall(number, fd);
+    if (fault < POWER || !ours(fd, &file)) return (int)syscall(number, fd);
     pthread_mutex_lock(&guard);
     if (strikes()) cut_power();
     int done = (int)syscall(number, fd);
-    if (done == 0) flushed(&file);
+    if (done == 0 && fault != LYING) flushed(&file);
     pthread_mutex_unlock(&guard);
     return done;
 }
@@ -202,7 +203,7 @@ int fdatasync(int fd) { return bad_flush(fd, SYS_fdatasync); }
 
 int ftruncate(int fd, off_t size) {
     struct stat file;
-    if ((fault != POWER && fault != MIXED) || !ours(fd, &file)) return (int)syscall(SYS_ftruncate, fd, size);
+    if (fault < POWER || !ours(fd, &file)) return (int)syscall(SYS_ftruncate, fd, size);
     pthread_mutex_lock(&guard);
     soil(fd, &file, NULL, 0, size, size);
     int done = (int)syscall(SYS_ftruncate, fd, size);

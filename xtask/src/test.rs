@@ -24,7 +24,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy",    work: Work::Here(tidy::check) },
     Step { name: "guests",  work: Work::Run("sh guests/build.sh all") },
     Step { name: "clippy",  work: Work::Run("cargo clippy --workspace --all-targets -- -D warnings") },
-    Step { name: "tests",   work: Work::Run("cargo test --workspace") },
+    Step { name: "tests",   work: Work::Run("cargo test --workspace -- --show-output") },
     Step { name: "python",  work: Work::Run("python3 -m unittest discover -s tools") },
 ];
 

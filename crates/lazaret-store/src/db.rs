@@ -45,11 +45,19 @@ pub(crate) fn open_carrier(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
+/// Carries over what no reader still needs from the log. What fails is tried again at the next ask, and nothing is lost
+/// by it: the log still holds everything.
+pub(crate) fn carry_over(conn: &Connection) {
+    let _ = conn.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::PASSIVE);
+}
+
 fn harden(conn: &Connection) -> Result<(), StoreError> {
     conn.busy_timeout(PATIENCE)?;
     conn.set_prepared_statement_cache_capacity(64);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    // Otherwise a statement is compiled anew whenever a bound value might call for another plan.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "cell_size_check", true)?;
     Ok(())
 }

@@ -10,6 +10,7 @@ use rusqlite::hooks::Wal;
 
 use crate::agents::Loaded;
 use crate::batch::{Placed, Prepared};
+use crate::db;
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::key::HostKey;
@@ -69,6 +70,11 @@ impl Desk {
     /// Frames in the log after the last commit.
     pub(crate) fn frames(&self) -> u32 {
         self.frames.load(Ordering::Relaxed)
+    }
+
+    /// Carries the log over into the database.
+    pub(crate) fn carry_over(&self) {
+        db::carry_over(&self.conn);
     }
 
     /// Writes a group in one transaction and answers each batch.

@@ -4,11 +4,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-
-use rusqlite::Connection;
 
 use crate::batch::Prepared;
 use crate::db;
@@ -31,7 +29,16 @@ struct Line {
 struct State {
     queue: VecDeque<(Prepared, Arc<Slot>)>,
     desk: Place,
-    carry: Option<SyncSender<()>>,
+    carrier: Carrier,
+}
+
+/// The thread that carries the log over into the database beside the writer.
+enum Carrier {
+    Idle(SyncSender<()>),
+    Busy(SyncSender<()>),
+    /// It has come to the end of what it saw; what was written meanwhile is left.
+    Done(SyncSender<()>),
+    Gone,
 }
 
 enum Place {
@@ -115,36 +122,65 @@ impl Line {
         for (slot, answer) in slots.iter().zip(answers) {
             *lock(slot) = Some(answer);
         }
-        if desk.frames() > CARRY_OVER
-            && let Some(carry) = &lock(&self.state).carry
-            && let Err(TrySendError::Full(())) = carry.try_send(())
-        {
-            // It is being done.
+        self.moved.notify_all();
+        if desk.frames() > CARRY_OVER {
+            self.carry_over(&desk);
         }
         sitting.desk = Some(desk);
+    }
+
+    /// Keeps the log short. Most of it is carried over beside the writer; the little that is written meanwhile is done
+    /// here, because only when nothing is left can SQLite begin the log anew.
+    fn carry_over(&self, desk: &Desk) {
+        let mut state = lock(&self.state);
+        state.carrier = match std::mem::replace(&mut state.carrier, Carrier::Gone) {
+            // It is only asked while it is idle, so there is always room.
+            Carrier::Idle(ask) if ask.try_send(()).is_ok() => Carrier::Busy(ask),
+            Carrier::Done(ask) => {
+                drop(state);
+                desk.carry_over();
+                state = lock(&self.state);
+                Carrier::Idle(ask)
+            }
+            as_it_was => as_it_was,
+        };
+    }
+
+    fn carried(&self) {
+        let mut state = lock(&self.state);
+        state.carrier = match std::mem::replace(&mut state.carrier, Carrier::Gone) {
+            Carrier::Busy(ask) => Carrier::Done(ask),
+            as_it_was => as_it_was,
+        };
     }
 }
 
 impl Writer {
     pub(crate) fn new(desk: Desk, database: &Path) -> Result<Self, StoreError> {
-        let (carry, asked) = sync_channel(1);
+        let (ask, asked) = sync_channel(1);
         let conn = db::open_carrier(database)?;
-        let carrier = std::thread::Builder::new()
-            .name("lazaret-store".into())
-            .spawn(move || carry_over(&conn, &asked))
-            .map_err(|why| StoreError::Io {
-                what: "starting a thread".into(),
-                why: why.to_string(),
-            })?;
         let state = State {
             queue: VecDeque::new(),
             desk: Place::Free(Box::new(desk)),
-            carry: Some(carry),
+            carrier: Carrier::Idle(ask),
         };
         let line = Arc::new(Line {
             state: Mutex::new(state),
             moved: Condvar::new(),
         });
+        let shared = Arc::clone(&line);
+        let carrier = std::thread::Builder::new()
+            .name("lazaret-store".into())
+            .spawn(move || {
+                while asked.recv().is_ok() {
+                    db::carry_over(&conn);
+                    shared.carried();
+                }
+            })
+            .map_err(|why| StoreError::Io {
+                what: "starting a thread".into(),
+                why: why.to_string(),
+            })?;
         Ok(Self {
             line,
             carrier: Some(carrier),
@@ -165,7 +201,7 @@ impl Writer {
     /// Writes what is in line and takes the desk away.
     pub(crate) fn close(&mut self) {
         let _ = self.line.serve(None);
-        lock(&self.line.state).carry = None;
+        lock(&self.line.state).carrier = Carrier::Gone;
         if let Some(carrier) = self.carrier.take() {
             let _ = carrier.join();
         }
@@ -175,13 +211,5 @@ impl Writer {
         // Its connection is the last one: SQLite carries the log over and removes it.
         drop(desk);
         self.line.moved.notify_all();
-    }
-}
-
-/// Carries the log over into the database beside the writer, which then starts it anew. What fails is tried again at the
-/// next ask, and nothing is lost by it: the log still holds everything.
-fn carry_over(conn: &Connection, asked: &Receiver<()>) {
-    while asked.recv().is_ok() {
-        let _ = conn.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::PASSIVE);
     }
 }

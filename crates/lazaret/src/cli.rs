@@ -51,7 +51,7 @@ Exit codes:
   1  it could not be done
   2  the command line is wrong
   3  a component, bundle or other input was refused
-  4  MISMATCH: a replay differs, or a journal or bundle is not what was signed
+  4  MISMATCH: a replay differs, or a data root or bundle is not what was signed
   5  UNVERIFIABLE: something that a replay needs is missing
   6  the turn failed or was stopped; its record is all that was kept
   7  the data root is in use by another process

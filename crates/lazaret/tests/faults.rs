@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use check::{Run, Seen, Stage};
-use inject::{At, Bench, FAULTS, Fault, plain};
+use inject::{At, Bench, CONTROL, FAULTS, Fault, plain};
 use scene::{Scene, Words};
 
 /// Places of a kind of which a scene has more than this are tried evenly spread; flushes are all tried.
@@ -113,6 +113,7 @@ fn faults(wanted: &[String]) -> Result<(), String> {
         println!("faults: nothing is called {wanted:?}, so nothing was run");
         return Ok(());
     }
+    theatre.control(&scenes)?;
     let table = theatre.play(jobs);
     report(&theatre, &table, begun)
 }
@@ -174,33 +175,50 @@ impl Theatre {
 
     /// Hits a scene with a fault at one place after the other.
     fn hit(&self, scene: &Scene, fault: &Fault) -> Result<Seen, String> {
+        let run = self.run(scene);
+        let line = self.set(&run);
+        let places = self.bench.places(fault, &run.home, &line.iter().map(String::as_str).collect::<Vec<_>>());
+        let _ = fs::remove_dir_all(&run.home);
         let mut seen = Seen::default();
-        let mut step = 1;
-        if fault.at != At::Flushes && !self.all {
-            let run = self.run(scene);
-            let line = self.set(&run);
-            let places = self.bench.places(fault.at, &run.home, &line.iter().map(String::as_str).collect::<Vec<_>>());
+        for (call, count) in places {
             // Odd, because what is written often goes in pairs, and both of a pair should have their turn.
-            step = places.div_ceil(SOME) | 1;
-            let _ = fs::remove_dir_all(&run.home);
-        }
-        let may_die = matches!(fault.group, "kill" | "power") || fault.name.ends_with("kill");
-        for nth in (1..MOST).step_by(usize::try_from(step).unwrap_or(1)) {
-            let run = self.run(scene);
-            let line = self.set(&run);
-            let ran = self.bench.hit(fault, nth, &run.home, &line.iter().map(String::as_str).collect::<Vec<_>>());
-            let checked = run.check(&ran, may_die);
-            let place = format!("{} · {} · {nth}", scene.name, fault.name);
-            seen.add(&checked.map_err(|why| format!("{place} ({}):\n  {}", run.home.display(), why.replace('\n', "\n  ")))?);
-            let _ = fs::remove_dir_all(&run.home);
-            if !ran.hit && nth == 1 {
-                return Err(format!("{place}: it never struck, so nothing was tested"));
-            }
-            if !ran.hit {
-                return Ok(seen);
+            let step = if fault.at == At::Flushes || self.all { 1 } else { count.div_ceil(SOME) | 1 };
+            for nth in (1..MOST).step_by(usize::try_from(step).unwrap_or(1)) {
+                let place = format!("{} · {} · {call} {nth}", scene.name, fault.name);
+                let (hit, one) = self.hit_once(scene, fault, call, nth).map_err(|why| format!("{place} {why}"))?;
+                seen.add(&one);
+                match (hit, nth) {
+                    (true, _) => {}
+                    (false, 1) => return Err(format!("{place}: it never struck, so nothing was tested")),
+                    (false, _) => break,
+                }
             }
         }
-        Err(format!("{} · {}: still hit at {MOST}", scene.name, fault.name))
+        Ok(seen)
+    }
+
+    /// One run, and whether it was hit.
+    fn hit_once(&self, scene: &Scene, fault: &Fault, call: &str, nth: u64) -> Result<(bool, Seen), String> {
+        let run = self.run(scene);
+        let line = self.set(&run);
+        let ran = self.bench.hit(fault, call, nth, &run.home, &line.iter().map(String::as_str).collect::<Vec<_>>());
+        let may_die = matches!(fault.group, "kill" | "power" | "control") || fault.name.ends_with("kill");
+        let seen = run.check(&ran, may_die).map_err(|why| format!("({}):\n  {}", run.home.display(), why.replace('\n', "\n  ")))?;
+        let _ = fs::remove_dir_all(&run.home);
+        Ok((ran.hit, seen))
+    }
+
+    /// Sees that the checks can fail: after enough writes that were never really flushed, a turn must be missed.
+    fn control(&self, scenes: &[Scene]) -> Result<(), String> {
+        let quiet = scenes.iter().find(|scene| scene.name == "quiet").ok_or("there is no scene `quiet`")?;
+        match self.hit_once(quiet, &CONTROL, "", 100) {
+            Err(why) if why.contains("an acknowledged turn is lost") => {
+                println!("control: {}: noticed", CONTROL.name);
+                Ok(())
+            }
+            Err(why) => Err(format!("{}: {why}", CONTROL.name)),
+            Ok(_) => Err(format!("{}: nothing was noticed, so the checks are worth nothing", CONTROL.name)),
+        }
     }
 
     /// All of it, a few at a time.
@@ -254,6 +272,9 @@ fn report(theatre: &Theatre, table: &Table, begun: Instant) -> Result<(), String
         table.iter().filter(|((of, _), _)| *of == row).for_each(|(_, one)| seen.add(one));
         *groups.entry(fault.group).or_default() += seen.runs;
         all.add(&seen);
+        if seen.runs == 0 {
+            continue;
+        }
         println!(
             "{:<40} {:>5} {:>7} {:>7} {:>8} {:>9} {:>9} {:>8}",
             fault.name, seen.runs, seen.acknowledged, seen.errors, seen.resumed, seen.in_doubt, seen.replayed, seen.effects

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{open_host, open_reader};
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
-use crate::text::{cut, date, grouped, visible};
+use crate::text::{counted, cut, date, grouped, visible};
 use crate::ui::{Tone, Ui};
 
 /// Read and check the journal
@@ -35,7 +35,7 @@ enum Command {
         /// Its place, from 0
         entry: u64,
     },
-    /// Check every entry's hash and link, the Merkle root and the signed checkpoint
+    /// Check the journal from its first byte, its signatures, and all else in the data root
     Verify,
     /// Prove that an entry is in the signed journal
     Proof {
@@ -83,13 +83,8 @@ pub(crate) fn headline(entry: &Entry) -> String {
                 Ending::Stopped(stop) => format!("stopped ({})", stop.cause.name()),
             };
             let refused = turn.tape.iter().filter(|entry| entry.outcome.verdict() == "refusal").count();
-            format!(
-                "{} turn {} {ending}, {} effects, {refused} refused, {} fuel",
-                turn.agent,
-                turn.turn,
-                turn.tape.len(),
-                grouped(turn.fuel)
-            )
+            let effects = counted(turn.tape.len() as u64, "effect", "effects");
+            format!("{} turn {} {ending}, {effects}, {refused} refused, {} fuel", turn.agent, turn.turn, grouped(turn.fuel))
         }
     };
     visible(&text)
@@ -129,9 +124,16 @@ fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
     });
     ui.progress_done();
     let verified = verified.map_err(|why| Failure::Mismatch(format!("the journal is not what was signed: {why}")))?;
+    reader.verify_state()?;
     let (checkpoint, _) = reader.head()?;
-    ui.json(&json!({ "entries": verified.entries, "root": STANDARD.encode(checkpoint.root), "key": reader.verifier().to_text() }));
-    ui.line(&format!("{} {} entries, chained and signed", ui.paint(Tone::Good, "OK"), grouped(verified.entries)));
+    let agents = reader.agents()?.len() as u64;
+    ui.json(&json!({
+        "entries": verified.entries, "checkpoints": verified.checkpoints, "agents": agents,
+        "root": STANDARD.encode(checkpoint.root), "key": reader.verifier().to_text(),
+    }));
+    let ok = ui.paint(Tone::Good, "OK");
+    ui.line(&format!("{ok} {}, chained and signed", counted(verified.entries, "entry", "entries")));
+    ui.line(&format!("{ok} {}, stored as it was written", counted(agents, "agent", "agents")));
     ui.line(&format!("root  {}", STANDARD.encode(checkpoint.root)));
     ui.line(&format!("key   {}", reader.verifier().to_text()));
     Ok(Code::Done)

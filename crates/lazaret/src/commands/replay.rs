@@ -8,7 +8,7 @@ use serde_json::json;
 use super::open_host;
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
-use crate::text::{cut, grouped, visible};
+use crate::text::{counted, cut, grouped, visible};
 use crate::ui::{Tone, Ui};
 
 /// Run recorded turns again and compare
@@ -103,8 +103,8 @@ fn verify(host: &Host, turns: &[String], ui: &Ui) -> Result<Code, Failure> {
 pub(crate) fn tally(ui: &Ui, verdicts: &[Verdict]) {
     let count = |is: fn(&Verdict) -> bool| verdicts.iter().filter(|verdict| is(verdict)).count();
     ui.line(&format!(
-        "{} turns: {} MATCH, {} MISMATCH, {} UNVERIFIABLE",
-        verdicts.len(),
+        "{}: {} MATCH, {} MISMATCH, {} UNVERIFIABLE",
+        counted(verdicts.len() as u64, "turn", "turns"),
         count(|v| matches!(v, Verdict::Match)),
         count(|v| matches!(v, Verdict::Mismatch(_))),
         count(|v| matches!(v, Verdict::Unverifiable { .. }))

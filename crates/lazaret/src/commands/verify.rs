@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{read_input, replay};
 use crate::failure::{Code, Failure};
-use crate::text::grouped;
+use crate::text::{counted, grouped};
 use crate::ui::{Tone, Ui};
 
 /// Check a bundle: signatures, proofs, digests, and every turn by running it again
@@ -58,11 +58,12 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
     }));
     let ok = ui.paint(Tone::Good, "ok");
     ui.line(&format!("{ok}  signature   {}", checked.key));
-    ui.line(&format!("{ok}  inclusion   {} entries of a journal of {}", checked.entries.len(), grouped(checked.checkpoint.size)));
-    ui.line(&format!("{ok}  consistency {} older checkpoints", checked.older));
+    let entries = counted(checked.entries.len() as u64, "entry", "entries");
+    ui.line(&format!("{ok}  inclusion   {entries} of a journal of {}", grouped(checked.checkpoint.size)));
+    ui.line(&format!("{ok}  consistency {}", counted(checked.older as u64, "older checkpoint", "older checkpoints")));
     ui.line(&format!("{ok}  digests     {} components, images and pages", grouped(checked.blobs.len() as u64)));
     let run = if code == Code::Done { ok } else { ui.paint(Tone::Bad, "no") };
-    ui.line(&format!("{run}  re-executed {} turns", verdicts.len()));
+    ui.line(&format!("{run}  re-executed {}", counted(verdicts.len() as u64, "turn", "turns")));
     replay::tally(ui, &verdicts);
     Ok(code)
 }

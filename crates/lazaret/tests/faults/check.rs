@@ -104,7 +104,11 @@ impl Run<'_> {
         if !self.scene.fresh || ran.out.contains("made ") || !acknowledged.is_empty() {
             self.must(&["journal", "verify"])?;
             seen.verified += 1;
-            all_there(&Facts::read(&self.root())?, &acknowledged)?;
+            let facts = Facts::read(&self.root())?;
+            all_there(&facts, &acknowledged)?;
+            if let Some(lost) = lines(&ran.out, "made").find(|name| !facts.agents.iter().any(|agent| agent == name)) {
+                return Err(format!("an agent that was made is lost: {lost}"));
+            }
         }
         let reopened = self.must(&["journal", "checkpoint"])?;
         seen.resumed += reopened.err.matches("was cut off and is now finished").count() as u64;

@@ -58,6 +58,9 @@ pub(crate) const FAULTS: [Fault; 16] = [
     fault("power", "power cut, writes out of order", Disk("mixed"), WritesAndFlushes),
 ];
 
+/// Not one of them: a disk that forgets what it was told to keep. Whoever doesn't notice this checks nothing.
+pub(crate) const CONTROL: Fault = fault("control", "power cut, flushes do nothing", Disk("lying"), WritesAndFlushes);
+
 impl At {
     /// The system calls, as strace names them.
     fn calls(self) -> &'static str {
@@ -112,16 +115,16 @@ impl Bench {
         Ok(Self { disk })
     }
 
-    /// Runs a command line whose data root is `home`/root, with the fault at its Nth place.
-    pub(crate) fn hit(&self, fault: &Fault, nth: u64, home: &Path, line: &[&str]) -> Ran {
+    /// Runs a command line whose data root is `home`/root, with the fault at its Nth place, which strace counts for each
+    /// system call on its own: `call` is which.
+    pub(crate) fn hit(&self, fault: &Fault, call: &str, nth: u64, home: &Path, line: &[&str]) -> Ran {
         let (log, mark) = (home.join("strace.log"), home.join("struck"));
         let mut command = patient();
         match &fault.means {
             // Not with --seccomp-bpf: a signal is then never delivered.
             Strace(what, more) => {
-                let calls = fault.at.calls();
-                let inject = format!("inject={calls}:{what}:when={nth}{more}");
-                command.args(["strace", "-f", "-qq", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]);
+                let inject = format!("inject={call}:{what}:when={nth}{more}");
+                command.args(["strace", "-f", "-qq", "-e", &format!("trace={call}"), "-e", &inject, "-o"]);
                 command.arg(&log);
                 command.args(fault.at.only(&home.join("root"))).arg("--").args(line);
             }
@@ -143,14 +146,20 @@ impl Bench {
         ran
     }
 
-    /// How many places a fault has in a run without it: an estimate, to choose some if there are many.
-    pub(crate) fn places(&self, at: At, home: &Path, line: &[&str]) -> u64 {
+    /// How often a run without the fault makes each of the calls at which it can strike. `disk.c` knows only one kind.
+    pub(crate) fn places(&self, fault: &Fault, home: &Path, line: &[&str]) -> Vec<(&'static str, u64)> {
         let log = home.join("strace.log");
         let mut command = patient();
-        command.args(["strace", "-f", "-qq", "-e", &format!("trace={}", at.calls()), "-o"]).arg(&log);
-        command.args(at.only(&home.join("root"))).arg("--").args(line);
+        command.args(["strace", "-f", "-qq", "-e", &format!("trace={}", fault.at.calls()), "-o"]).arg(&log);
+        command.args(fault.at.only(&home.join("root"))).arg("--").args(line);
         finish(command);
-        fs::read_to_string(&log).unwrap_or_default().lines().filter(|line| line.contains('(')).count() as u64
+        let log = fs::read_to_string(&log).unwrap_or_default();
+        let count = |call: &str| log.lines().filter(|line| line.contains(&format!(" {call}("))).count() as u64;
+        let calls = fault.at.calls().split(',').map(|call| (call, count(call)));
+        match fault.means {
+            Strace(..) => calls.filter(|(_, count)| *count > 0).collect(),
+            Disk(_) => vec![("", calls.map(|(_, count)| count).sum())],
+        }
     }
 }
 

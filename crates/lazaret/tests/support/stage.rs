@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `write FILE TEXT` | writes a file; `\n`, `\0` and `\xNN` in the text |
 //! | `fill FILE COUNT` | writes that many bytes |
-//! | `wat FILE` | writes the component that the indented lines describe |
+//! | `wat FILE` | writes the component that the indented lines describe; `{9 x TEXT}` is TEXT nine times |
 //! | `copy FROM TO`, `remove PATH`, `mkdir PATH`, `chmod MODE PATH` | as one would think |
 //! | `truncate FILE LEN`, `flip FILE BYTE` | cuts it; changes a bit of that byte, from the end if negative |
 //! | `sql STATEMENT` | changes the data root's database behind Lazaret's back |
@@ -67,7 +67,16 @@ fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
-/// Splits as a shell would, as far as quotes go.
+/// Every `{COUNT x TEXT}` as COUNT times TEXT.
+fn repeated(text: &str) -> String {
+    let Some((before, rest)) = text.split_once('{') else { return text.to_owned() };
+    let (inside, after) = rest.split_once('}').expect("a brace is closed");
+    let (count, part) = inside.split_once(" x ").expect("a count, ` x ` and a text");
+    let part = format!("{part} ").repeat(count.parse().expect("a number"));
+    format!("{before}{part}{}", repeated(after))
+}
+
+/// Splits as a shell would, as far as quotes go; `\\xNN` as in files.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for c in line.chars() {
@@ -83,7 +92,8 @@ fn words(line: &str) -> Vec<String> {
         }
     }
     words.extend(word);
-    words
+    let plain = |word: String| String::from_utf8(unescaped(&word)).expect("a word is text");
+    words.into_iter().map(plain).collect()
 }
 
 fn is_root() -> bool {
@@ -124,7 +134,7 @@ impl Stage {
             "write" => fs::write(path, unescaped(second)).expect("it can be written"),
             "fill" => fs::write(path, vec![b'a'; second.parse().expect("a number")]).expect("it can be written"),
             "wat" => {
-                let bytes = wat::parse_str(body.join("\n")).unwrap_or_else(|why| panic!("{line}: {why}"));
+                let bytes = wat::parse_str(repeated(&body.join("\n"))).unwrap_or_else(|why| panic!("{line}: {why}"));
                 fs::write(path, bytes).expect("it can be written");
             }
             "copy" => drop(fs::copy(path, self.dir.join(second)).expect("it can be copied")),
