@@ -36,9 +36,7 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             Ok(())
         }
-        [other, ..] => Err(format!(
-            "there is no `cargo xtask {other}` with these arguments\n\n{USAGE}"
-        )),
+        [other, ..] => Err(format!("there is no `cargo xtask {other}` with these arguments\n\n{USAGE}")),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

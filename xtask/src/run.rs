@@ -5,9 +5,7 @@ use std::process::{Command, Stdio};
 
 /// Runs a command line with our own terminal. A failure to start and a failure to succeed are both errors.
 pub(crate) fn show(root: &Path, line: &[&str]) -> Result<(), String> {
-    let status = command(root, line)?
-        .status()
-        .map_err(|error| cannot_start(line, &error))?;
+    let status = command(root, line)?.status().map_err(|error| cannot_start(line, &error))?;
     match status.success() {
         true => Ok(()),
         false => Err(format!("`{}` failed: {status}", line.join(" "))),
@@ -23,12 +21,7 @@ pub(crate) fn capture(root: &Path, line: &[&str]) -> Result<String, String> {
         .map_err(|error| cannot_start(line, &error))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!(
-            "`{}` failed: {}\n{}",
-            line.join(" "),
-            output.status,
-            said.trim_end()
-        ));
+        return Err(format!("`{}` failed: {}\n{}", line.join(" "), output.status, said.trim_end()));
     }
     String::from_utf8(output.stdout).map_err(|_| format!("`{}` printed something that is not UTF-8", line.join(" ")))
 }

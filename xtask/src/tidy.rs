@@ -37,13 +37,7 @@ struct Finding {
 
 impl Finding {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Finding {
-        Finding {
-            path: path.to_string(),
-            line,
-            item: None,
-            figure: 1,
-            message: message.into(),
-        }
+        Finding { path: path.to_string(), line, item: None, figure: 1, message: message.into() }
     }
 
     /// What the exceptions file calls it.
@@ -107,12 +101,8 @@ pub(crate) fn check(root: &Path) -> Result<(), String> {
 
 /// The lines to print: findings that no exception covers, and exceptions that no longer fit.
 fn report(tree: &Tree) -> Vec<String> {
-    let found = RULES
-        .iter()
-        .flat_map(|rule| (rule.find)(tree).into_iter().map(|finding| (rule.name, finding)));
+    let found = RULES.iter().flat_map(|rule| (rule.find)(tree).into_iter().map(|finding| (rule.name, finding)));
     let mut rest = ratchet::apply(tree, found.collect());
     rest.sort_by(|(_, a), (_, b)| (&a.path, a.line).cmp(&(&b.path, b.line)));
-    rest.iter()
-        .map(|(rule, at)| format!("{}:{}: {} [{rule}]", at.path, at.line, at.message))
-        .collect()
+    rest.iter().map(|(rule, at)| format!("{}:{}: {} [{rule}]", at.path, at.line, at.message)).collect()
 }

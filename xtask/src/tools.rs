@@ -32,11 +32,8 @@ const TARGETS: &[&str] = &["wasm32-unknown-unknown", "wasm32-wasip2"];
 
 /// Every tool is there afterwards, or the error names all that are missing.
 pub(crate) fn ensure(root: &Path) -> Result<(), String> {
-    let missing: Vec<String> = TOOLS
-        .iter()
-        .filter(|tool| !present(tool.program))
-        .filter_map(|tool| obtain(root, tool).err())
-        .collect();
+    let missing: Vec<String> =
+        TOOLS.iter().filter(|tool| !present(tool.program)).filter_map(|tool| obtain(root, tool).err()).collect();
     match missing.is_empty() {
         true => Ok(()),
         false => Err(missing.join("\n")),
@@ -46,13 +43,7 @@ pub(crate) fn ensure(root: &Path) -> Result<(), String> {
 /// The standard library for each wasm target is there afterwards.
 pub(crate) fn ensure_targets(root: &Path) -> Result<(), String> {
     let sysroot = run::capture(root, &["rustc", "--print", "sysroot"])?;
-    let installed = |target: &&str| {
-        Path::new(sysroot.trim())
-            .join("lib/rustlib")
-            .join(target)
-            .join("lib")
-            .is_dir()
-    };
+    let installed = |target: &&str| Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").is_dir();
     for target in TARGETS.iter().filter(|target| !installed(target)) {
         println!("installing target {target}");
         run::show(root, &["rustup", "target", "add", target])?;
@@ -61,19 +52,13 @@ pub(crate) fn ensure_targets(root: &Path) -> Result<(), String> {
 }
 
 fn obtain(root: &Path, tool: &Tool) -> Result<(), String> {
-    let Tool {
-        program,
-        wanted_by,
-        source,
-    } = tool;
+    let Tool { program, wanted_by, source } = tool;
     let missing = format!("`{program}` is missing; wanted by {wanted_by}");
     let Source::Debian = source else {
         return Err(format!("{missing}: install it and run this again"));
     };
     if !present("apt-get") || !is_root(root) {
-        return Err(format!(
-            "{missing}: install it (on Debian: `sudo apt-get install {program}`) and run this again"
-        ));
+        return Err(format!("{missing}: install it (on Debian: `sudo apt-get install {program}`) and run this again"));
     }
     println!("installing {program}");
     let install = ["apt-get", "install", "-y", "--no-install-recommends", program];
@@ -97,16 +82,9 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_an_error_that_says_what_wants_it() {
-        let tool = Tool {
-            program: "no-such-tool",
-            wanted_by: "a test",
-            source: Source::Yours,
-        };
+        let tool = Tool { program: "no-such-tool", wanted_by: "a test", source: Source::Yours };
         let error = obtain(Path::new("."), &tool).unwrap_err();
-        assert_eq!(
-            error,
-            "`no-such-tool` is missing; wanted by a test: install it and run this again"
-        );
+        assert_eq!(error, "`no-such-tool` is missing; wanted by a test: install it and run this again");
         assert!(!present(tool.program));
     }
 

@@ -44,7 +44,8 @@ impl Client {
         });
         let headers = headers.collect();
         let status = response.status().as_u16();
-        let body = response.body_mut().with_config().limit(MAX_RESPONSE).read_to_vec().map_err(|why| why.to_string())?;
+        let body =
+            response.body_mut().with_config().limit(MAX_RESPONSE).read_to_vec().map_err(|why| why.to_string())?;
         Ok(Response { status, headers, body: Bytes(body) })
     }
 }

@@ -6,11 +6,14 @@ use lazaret_gate::outcome::Completion;
 
 /// Completes a prompt.
 pub fn generate(prompt: &Prompt) -> Result<Completion, String> {
-    let asked = prompt.utterances.iter().rev().find(|said| said.role == Role::User).map_or("", |said| said.text.as_str());
+    let asked =
+        prompt.utterances.iter().rev().find(|said| said.role == Role::User).map_or("", |said| said.text.as_str());
     let text = match prompt.model.as_str() {
         "rehearsal/echo" => asked.to_owned(),
         "rehearsal/triage" => triage(asked),
-        other => return Err(format!("there is no model `{other}` here; there are `rehearsal/echo` and `rehearsal/triage`")),
+        other => {
+            return Err(format!("there is no model `{other}` here; there are `rehearsal/echo` and `rehearsal/triage`"));
+        }
     };
     let text = cut(&text, prompt.max_tokens);
     let input: usize = prompt.utterances.iter().map(|said| tokens(&said.text)).sum();

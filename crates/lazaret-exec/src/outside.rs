@@ -66,7 +66,9 @@ impl Executor for Outside {
             | Effect::StorageDelete { .. }
             | Effect::StorageList { .. }
             | Effect::ToolsList {}
-            | Effect::AgentsSend { .. }) => Err(format!("`{}` belongs to the turn, not to the world outside", inside.kind())),
+            | Effect::AgentsSend { .. }) => {
+                Err(format!("`{}` belongs to the turn, not to the world outside", inside.kind()))
+            }
         }
     }
 }

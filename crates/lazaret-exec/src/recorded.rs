@@ -35,7 +35,8 @@ impl Recorded {
 /// A recorded thing, as a mismatch shows it: whole, in canonical form, unless it is long.
 fn describe<T: serde::Serialize>(what: &T) -> String {
     const MOST: usize = 400;
-    let text = lazaret_gate::canonical::encode(what).map_or_else(|why| why.to_string(), |b| String::from_utf8_lossy(&b).into_owned());
+    let text = lazaret_gate::canonical::encode(what)
+        .map_or_else(|why| why.to_string(), |b| String::from_utf8_lossy(&b).into_owned());
     if text.len() <= MOST {
         return text;
     }

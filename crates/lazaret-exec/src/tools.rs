@@ -76,7 +76,9 @@ impl Toolbox {
             "mail.list" => {
                 let Nothing {} = arguments(name, text)?;
                 let mails = fixtures::inbox()?;
-                let rows = mails.iter().map(|mail| json!({"id": mail.id, "from": mail.from, "subject": mail.subject, "unread": true}));
+                let rows = mails
+                    .iter()
+                    .map(|mail| json!({"id": mail.id, "from": mail.from, "subject": mail.subject, "unread": true}));
                 Ok(rows.collect::<serde_json::Value>().to_string())
             }
             "mail.read" => {
@@ -98,7 +100,8 @@ impl Toolbox {
         }
         let keep = || -> std::io::Result<()> {
             std::fs::create_dir_all(&self.dir)?;
-            let mut file = OpenOptions::new().create(true).read(true).append(true).open(self.dir.join("drafts.jsonl"))?;
+            let mut file =
+                OpenOptions::new().create(true).read(true).append(true).open(self.dir.join("drafts.jsonl"))?;
             let before = file.metadata()?.len();
             // A crash may have cut the last line short; this one must not be taken for its end.
             let gap = if ends_a_line(&file, before)? { "" } else { "\n" };

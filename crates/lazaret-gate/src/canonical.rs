@@ -1,13 +1,13 @@
 //! One byte sequence per value: canonical JSON (RFC 8785), and the digests over it.
 
+mod write;
+
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::limits::MAX_EXACT;
 
 /// A BLAKE3 digest, written as 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -155,45 +155,9 @@ pub enum NotCanonical {
 /// The canonical bytes of a value. A number that canonical JSON would round is refused: two values must never share
 /// their bytes.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, NotCanonical> {
-    let bytes =
-        serde_json_canonicalizer::to_vec(value).map_err(|why| NotCanonical::Unwritable(why.to_string()))?;
-    let text = str::from_utf8(&bytes).map_err(|why| NotCanonical::Unwritable(why.to_string()))?;
-    match inexact(text) {
-        None => Ok(bytes),
-        Some(number) => Err(NotCanonical::Unwritable(format!("the number {number} is not a whole one up to {MAX_EXACT}"))),
-    }
-}
-
-/// The first number that isn't a whole one up to [`MAX_EXACT`].
-fn inexact(json: &str) -> Option<&str> {
-    let mut rest = json;
-    while !rest.is_empty() {
-        let (plain, string) = rest.split_once('"').unwrap_or((rest, ""));
-        let mut numbers = plain.split([',', ':', '[', ']', '{', '}']).filter(|part| part.starts_with(is_number));
-        let bad = numbers.find(|number| !number.parse::<u64>().is_ok_and(|number| number <= MAX_EXACT));
-        if bad.is_some() {
-            return bad;
-        }
-        rest = after_string(string);
-    }
-    None
-}
-
-fn is_number(first: char) -> bool {
-    first.is_ascii_digit() || first == '-'
-}
-
-/// What follows a string whose opening quote was read.
-fn after_string(string: &str) -> &str {
-    let mut from = 0;
-    while let Some(at) = string[from..].find('"').map(|at| from + at) {
-        let escapes = string[..at].bytes().rev().take_while(|byte| *byte == b'\\').count();
-        if escapes % 2 == 0 {
-            return &string[at + 1..];
-        }
-        from = at + 1;
-    }
-    ""
+    let mut bytes = Vec::new();
+    write::write(&mut bytes, value).map_err(|why| NotCanonical::Unwritable(why.to_string()))?;
+    Ok(bytes)
 }
 
 /// Reads a value and insists that these bytes are its canonical form, so that no byte can change unseen.

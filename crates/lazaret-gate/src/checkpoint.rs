@@ -134,10 +134,12 @@ impl Verifier {
         let size = lines.next().ok_or(form("no size"))?;
         let root = lines.next().ok_or(form("no root"))?;
         let size = size.parse().map_err(|_| form("the size is not a number"))?;
-        let root = STANDARD.decode(root).ok().and_then(|root| root.try_into().ok()).ok_or(form("the root is not a hash"))?;
+        let root =
+            STANDARD.decode(root).ok().and_then(|root| root.try_into().ok()).ok_or(form("the root is not a hash"))?;
         let checkpoint = Checkpoint { size, root };
         let text = self.note_text(&checkpoint);
-        let line = signatures.strip_prefix("— ").and_then(|line| line.strip_suffix('\n')).ok_or(form("no signature"))?;
+        let line =
+            signatures.strip_prefix("— ").and_then(|line| line.strip_suffix('\n')).ok_or(form("no signature"))?;
         let (name, signature) = line.split_once(' ').ok_or(form("no signature"))?;
         let signature = STANDARD.decode(signature).map_err(|_| form("the signature is not base64"))?;
         let (hash, signature) = signature.split_first_chunk::<4>().ok_or(form("the signature is cut short"))?;

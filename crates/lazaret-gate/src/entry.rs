@@ -124,7 +124,10 @@ impl Chain {
         let time = time.ok_or_else(|| {
             let found = rest.strip_prefix(",\"seq\":").and_then(|rest| rest.split(',').next()?.parse().ok());
             let found = found.filter(|found| *found != seq);
-            found.map_or_else(|| unreadable("its frame is malformed"), |found| Broken::OutOfPlace { expected: seq, found })
+            found.map_or_else(
+                || unreadable("its frame is malformed"),
+                |found| Broken::OutOfPlace { expected: seq, found },
+            )
         })?;
         let plain = time.bytes().all(|byte| byte.is_ascii_digit()) && (time == "0" || !time.starts_with('0'));
         if !plain || time.parse::<u64>().is_err() {

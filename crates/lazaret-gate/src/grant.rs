@@ -90,7 +90,9 @@ impl FromStr for Grant {
             ("model", name) => Pattern::parse(name).map(Self::Model).ok_or_else(|| bad(FORMS)),
             ("tool", name) => Pattern::parse(name).map(Self::Tool).ok_or_else(|| bad(FORMS)),
             ("http", place) => Origin::of_grant(place).map(Self::Http).map_err(|why| bad(&why.to_string())),
-            ("agent", name) => name.parse().map(Self::Agent).map_err(|why: crate::id::BadAgentId| bad(&why.to_string())),
+            ("agent", name) => {
+                name.parse().map(Self::Agent).map_err(|why: crate::id::BadAgentId| bad(&why.to_string()))
+            }
             _ => Err(bad(FORMS)),
         }
     }
@@ -141,7 +143,10 @@ impl<'de> Deserialize<'de> for Grants {
 pub(crate) enum Coverage {
     Granted,
     /// The nearest grant with the clause that failed, if there is one in the family, and the grant that would do.
-    Lacking { nearest: Option<(Grant, &'static str)>, wanted: String },
+    Lacking {
+        nearest: Option<(Grant, &'static str)>,
+        wanted: String,
+    },
     /// It is no lawful ask, whatever was granted.
     Malformed(String),
 }
@@ -206,7 +211,8 @@ impl Grants {
             Ok(asked) => asked,
             Err(why) => return Coverage::Malformed(why.to_string()),
         };
-        let origins = || self.0.iter().filter_map(|grant| if let Grant::Http(o) = grant { Some((grant, o)) } else { None });
+        let origins =
+            || self.0.iter().filter_map(|grant| if let Grant::Http(o) = grant { Some((grant, o)) } else { None });
         if origins().any(|(_, origin)| *origin == asked) {
             return Coverage::Granted;
         }

@@ -57,7 +57,12 @@ pub enum Halt {
 }
 
 /// The only way from an ask to an outcome.
-pub fn mediate<J, X>(caller: &mut Caller<'_>, effect: Effect, journal: &mut J, executor: &mut X) -> Result<Outcome, Halt>
+pub fn mediate<J, X>(
+    caller: &mut Caller<'_>,
+    effect: Effect,
+    journal: &mut J,
+    executor: &mut X,
+) -> Result<Outcome, Halt>
 where
     J: Journal + ?Sized,
     X: Executor + ?Sized,

@@ -81,7 +81,6 @@ fn split(n: usize) -> usize {
     1 << (usize::BITS - 1 - (n - 1).leading_zeros())
 }
 
-
 /// Proofs for many leaves at once. Subtree roots are shared, so a thousand proofs cost little more than one.
 pub struct Prover {
     /// `levels[k][i]` is the root of the complete subtree of 2^k leaves that starts at leaf i·2^k.

@@ -136,9 +136,7 @@ impl Answer {
             Self::Random(bytes) => bytes.0.len(),
             Self::Environment(pairs) => pairs.iter().map(|(name, value)| name.len() + value.len()).sum(),
             Self::Completion(completion) => completion.text.len(),
-            Self::Tools(tools) => {
-                tools.iter().map(|t| t.name.len() + t.description.len() + t.arguments.len()).sum()
-            }
+            Self::Tools(tools) => tools.iter().map(|t| t.name.len() + t.description.len() + t.arguments.len()).sum(),
             Self::Result(text) => text.len(),
             Self::Response(response) => {
                 let headers: usize = response.headers.iter().map(|h| h.name.len() + h.value.len()).sum();

@@ -104,7 +104,8 @@ fn form_request(request: &Request) -> Option<String> {
             over("a header's name", header.name.len(), MAX_KEY)
                 .or(over("a header's value", header.value.len(), MAX_TEXT))
                 .or((!name_ok(&header.name)).then(|| format!("`{}` is not a lower-case header name", header.name)))
-                .or((!value_ok(&header.value)).then(|| format!("the value of `{}` has control characters", header.name)))
+                .or((!value_ok(&header.value))
+                    .then(|| format!("the value of `{}` has control characters", header.name)))
         }))
         .or(over("the body", request.body.0.len(), MAX_VALUE))
 }

@@ -19,12 +19,7 @@ struct Sample {
 }
 
 fn sample() -> Sample {
-    Sample {
-        zeta: 7,
-        alpha: None,
-        bytes: Bytes(vec![0, 1, 255]),
-        exact: Exact(u64::MAX),
-    }
+    Sample { zeta: 7, alpha: None, bytes: Bytes(vec![0, 1, 255]), exact: Exact(u64::MAX) }
 }
 
 const SPELLED: &str = r#"{"alpha":null,"bytes":"AAH/","exact":"18446744073709551615","zeta":7}"#;
@@ -36,10 +31,7 @@ fn a_value_has_one_spelling() {
     let others = [
         ("a space", SPELLED.replacen(':', ": ", 1)),
         ("a newline behind", format!("{SPELLED}\n")),
-        (
-            "another order",
-            r#"{"bytes":"AAH/","alpha":null,"exact":"18446744073709551615","zeta":7}"#.into(),
-        ),
+        ("another order", r#"{"bytes":"AAH/","alpha":null,"exact":"18446744073709551615","zeta":7}"#.into()),
         ("an absent option", SPELLED.replace(r#""alpha":null,"#, "")),
         ("an unknown key", SPELLED.replace("}", r#","zz":1}"#)),
         ("a key twice", SPELLED.replace("}", r#","zeta":7}"#)),
@@ -52,16 +44,10 @@ fn a_value_has_one_spelling() {
         ("base64 without padding", SPELLED.replace("AAH/", "AAE")),
         ("base64 with stray bits", SPELLED.replace("AAH/", "AAF=")),
         ("base64 for URLs", SPELLED.replace("AAH/", "AAH_")),
-        (
-            "a list for an object",
-            r#"[null,"AAH/","18446744073709551615",7]"#.into(),
-        ),
+        ("a list for an object", r#"[null,"AAH/","18446744073709551615",7]"#.into()),
         ("2^53", SPELLED.replace(":7", ":9007199254740992")),
         ("2^53 + 1", SPELLED.replace(":7", ":9007199254740993")),
-        (
-            "what 2^64 - 1 rounds to",
-            SPELLED.replace(":7", ":18446744073709552000"),
-        ),
+        ("what 2^64 - 1 rounds to", SPELLED.replace(":7", ":18446744073709552000")),
         ("nothing", String::new()),
     ];
     for (what, text) in others {
@@ -80,10 +66,7 @@ fn a_number_that_would_be_rounded_is_refused() {
     assert!(of(most + 2).is_err());
     assert!(of(u64::MAX).is_err());
     let why = encode(&[0.5]).unwrap_err().to_string();
-    assert_eq!(
-        why,
-        "can't be written as canonical JSON: the number 0.5 is not a whole one up to 9007199254740991"
-    );
+    assert_eq!(why, "can't be written as canonical JSON: the number 0.5 is not a whole one up to 9007199254740991");
     assert!(encode(&[-1]).is_err());
     assert!(encode(&[1e300]).is_err());
     // Digits in strings are text.
@@ -96,10 +79,7 @@ fn strings_are_escaped_as_rfc_8785_says() {
     let spelled = "\"\\u0000\\b\\t\\n\\u000b\\f\\r\\u001f \\\"\\\\/\u{7f}\u{80}é\u{2028}\u{1f600}\"";
     assert_eq!(encode(&text).unwrap(), spelled.as_bytes());
     assert_eq!(decode::<String>(spelled.as_bytes()).unwrap(), text);
-    assert!(
-        decode::<String>(b"\"\\ud83d\\ude00\"").is_err(),
-        "a pair of surrogates is another spelling"
-    );
+    assert!(decode::<String>(b"\"\\ud83d\\ude00\"").is_err(), "a pair of surrogates is another spelling");
     assert!(decode::<String>(b"\"\\ud83d\"").is_err(), "a lone surrogate is no text");
     assert!(decode::<String>(b"\"\xff\"").is_err(), "not UTF-8");
 }
@@ -125,15 +105,8 @@ fn digests_are_blake3_in_lower_case() {
 }
 
 fn removed(seq: u64, prev: Digest) -> Entry {
-    let body = Body::AgentRemoved(AgentRemoved {
-        agent: "a".parse().unwrap(),
-    });
-    Entry {
-        body,
-        prev,
-        seq,
-        time: 1_700_000_000_000,
-    }
+    let body = Body::AgentRemoved(AgentRemoved { agent: "a".parse().unwrap() });
+    Entry { body, prev, seq, time: 1_700_000_000_000 }
 }
 
 #[test]
@@ -148,26 +121,15 @@ fn a_frame_is_the_entry_s_canonical_form() {
 fn a_chain_sees_what_is_out_of_place() {
     let first = encode(&removed(0, NO_ENTRY)).unwrap();
     let second = encode(&removed(1, Digest::of(&first))).unwrap();
-    let signed = String::from_utf8(second.clone())
-        .unwrap()
-        .replace(":17", ":+17")
-        .into_bytes();
+    let signed = String::from_utf8(second.clone()).unwrap().replace(":17", ":+17").into_bytes();
     let mut chain = Chain::default();
     chain.follow(&first).unwrap();
-    assert!(matches!(
-        chain.follow(&first),
-        Err(Broken::OutOfPlace { expected: 1, found: 0 })
-    ));
+    assert!(matches!(chain.follow(&first), Err(Broken::OutOfPlace { expected: 1, found: 0 })));
     let unlinked = encode(&removed(1, NO_ENTRY)).unwrap();
     assert!(matches!(chain.follow(&unlinked), Err(Broken::Unlinked { seq: 1, .. })));
-    for bad in [
-        &b""[..],
-        b"{\"body\":{",
-        b"{\"body\":{},\"prev\":\"",
-        &second[1..],
-        &second[..second.len() - 1],
-        &signed,
-    ] {
+    for bad in
+        [&b""[..], b"{\"body\":{", b"{\"body\":{},\"prev\":\"", &second[1..], &second[..second.len() - 1], &signed]
+    {
         assert!(
             matches!(chain.follow(bad), Err(Broken::Unreadable { seq: 1, .. })),
             "{}",

@@ -77,11 +77,7 @@ const UNLAWFUL: &[&str] = &[
 #[test]
 fn grants_have_one_spelling() {
     for (written, back) in LAWFUL {
-        assert_eq!(
-            written.parse::<Grant>().map(|grant| grant.to_string()).as_deref(),
-            Ok(*back),
-            "{written}"
-        );
+        assert_eq!(written.parse::<Grant>().map(|grant| grant.to_string()).as_deref(), Ok(*back), "{written}");
     }
     for written in UNLAWFUL {
         let why = written.parse::<Grant>().expect_err(written).to_string();
@@ -102,10 +98,7 @@ fn what_is_wrong_with_a_grant_is_said() {
         "`tool:*` is not a grant: write storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, \
          http:HOST[:PORT] (https), http:http://HOST[:PORT] (plain), or agent:NAME"
     );
-    assert_eq!(
-        says("http:a:0"),
-        "`http:a:0` is not a grant: the port must be 1 to 65535 without leading zeros"
-    );
+    assert_eq!(says("http:a:0"), "`http:a:0` is not a grant: the port must be 1 to 65535 without leading zeros");
     assert_eq!(
         says("http:u@a"),
         "`http:u@a` is not a grant: the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`; no \
@@ -134,17 +127,7 @@ fn grants_are_sorted_and_each_once() {
         "log",
     ]);
     let sorted: Vec<String> = all.iter().map(ToString::to_string).collect();
-    let expected = [
-        "storage",
-        "log",
-        "tool:a",
-        "tool:a*",
-        "tool:b",
-        "http:b:1",
-        "http:b",
-        "http:http://a",
-        "agent:a",
-    ];
+    let expected = ["storage", "log", "tool:a", "tool:a*", "tool:b", "http:b:1", "http:b", "http:http://a", "agent:a"];
     assert_eq!(sorted, expected);
     let json = serde_json::to_string(&all).unwrap();
     assert_eq!(serde_json::from_str::<Grants>(&json).unwrap(), all);
@@ -152,44 +135,26 @@ fn grants_are_sorted_and_each_once() {
 }
 
 fn fetch(url: &str) -> Effect {
-    Effect::HttpFetch(Request {
-        method: "GET".into(),
-        url: url.into(),
-        headers: Vec::new(),
-        body: Bytes::default(),
-    })
+    Effect::HttpFetch(Request { method: "GET".into(), url: url.into(), headers: Vec::new(), body: Bytes::default() })
 }
 
 fn tool(name: &str) -> Effect {
-    Effect::ToolsCall {
-        name: name.into(),
-        arguments: "{}".into(),
-    }
+    Effect::ToolsCall { name: name.into(), arguments: "{}".into() }
 }
 
 fn model(name: &str) -> Effect {
-    Effect::ModelGenerate(Prompt {
-        model: name.into(),
-        utterances: Vec::new(),
-        max_tokens: 1,
-    })
+    Effect::ModelGenerate(Prompt { model: name.into(), utterances: Vec::new(), max_tokens: 1 })
 }
 
 fn send(to: &str) -> Effect {
-    Effect::AgentsSend {
-        to: to.into(),
-        content_type: String::new(),
-        body: Bytes::default(),
-    }
+    Effect::AgentsSend { to: to.into(), content_type: String::new(), body: Bytes::default() }
 }
 
 /// `Ok` if granted, else the refusal's text.
 fn ask(grants: &[&str], effect: Effect) -> Result<(), String> {
     let grants = Grants::new(grants.iter().map(|grant| grant.parse().unwrap()).collect());
     let formed = form(effect).map_err(|refusal| refusal.to_string())?;
-    declared(formed, &grants)
-        .map(|_| ())
-        .map_err(|refusal| refusal.to_string())
+    declared(formed, &grants).map(|_| ()).map_err(|refusal| refusal.to_string())
 }
 
 #[test]
@@ -216,21 +181,13 @@ fn urls_that_it_does_not() {
     for (url, wanted, clause) in [
         ("https://example.org/", "http:example.org", "the host differs"),
         ("https://www.example.com/", "http:www.example.com", "the host differs"),
-        (
-            "https://example.com.evil.org/",
-            "http:example.com.evil.org",
-            "the host differs",
-        ),
+        ("https://example.com.evil.org/", "http:example.com.evil.org", "the host differs"),
         ("https://evil.org/example.com", "http:evil.org", "the host differs"),
         ("https://evil.org?example.com", "http:evil.org", "the host differs"),
         ("http://example.com/", "http:http://example.com", "the scheme differs"),
         ("https://example.com:8443/", "http:example.com:8443", "the port differs"),
         ("https://example.com:80/", "http:example.com:80", "the port differs"),
-        (
-            "http://example.com:443/",
-            "http:http://example.com:443",
-            "the scheme differs",
-        ),
+        ("http://example.com:443/", "http:http://example.com:443", "the scheme differs"),
         ("https://[::1]/", "http:[::1]", "the host differs"),
     ] {
         let expected = format!(
@@ -244,7 +201,8 @@ fn urls_that_it_does_not() {
 #[test]
 fn urls_that_parsers_could_disagree_on() {
     let scheme = "a URL starts with `https://` or `http://`";
-    let host = "the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`; no user information";
+    let host =
+        "the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`, and no user information";
     let port = "the port must be 1 to 65535 without leading zeros";
     let path = "the path has a character that must be percent-encoded";
     for (url, why) in [
@@ -309,60 +267,28 @@ fn names_that_a_grant_covers() {
 fn names_that_it_does_not() {
     let no = |needs: &str, wanted: &str, nearest: &str| {
         let remedy = format!("an operator can allow it with `--grant {wanted}`");
-        Err(format!(
-            "refused (not-granted, declared): `{needs}` needs `{wanted}`; {nearest}; {remedy}"
-        ))
+        Err(format!("refused (not-granted, declared): `{needs}` needs `{wanted}`; {nearest}; {remedy}"))
     };
-    let granted = &[
-        "storage",
-        "tool:mail.list",
-        "tool:file.*",
-        "model:rehearsal/*",
-        "agent:clerk",
-    ];
+    let granted = &["storage", "tool:mail.list", "tool:file.*", "model:rehearsal/*", "agent:clerk"];
     let mail = "the nearest grant is `tool:mail.list`: the name differs";
-    assert_eq!(
-        ask(granted, tool("mail.send")),
-        no("tools.call", "tool:mail.send", mail)
-    );
-    assert_eq!(
-        ask(granted, tool("mail.list2")),
-        no("tools.call", "tool:mail.list2", mail)
-    );
+    assert_eq!(ask(granted, tool("mail.send")), no("tools.call", "tool:mail.send", mail));
+    assert_eq!(ask(granted, tool("mail.list2")), no("tools.call", "tool:mail.list2", mail));
     assert_eq!(ask(granted, tool("mail.lis")), no("tools.call", "tool:mail.lis", mail));
     let file = "the nearest grant is `tool:file.*`: the name differs";
     assert_eq!(ask(granted, tool("file")), no("tools.call", "tool:file", file));
     let model_near = "the nearest grant is `model:rehearsal/*`: the name differs";
-    assert_eq!(
-        ask(granted, model("other/x")),
-        no("model.generate", "model:other/x", model_near)
-    );
-    assert_eq!(
-        ask(granted, send("boss")),
-        no("agents.send", "agent:boss", "nothing of `agent` was granted")
-    );
-    assert_eq!(
-        ask(&[], tool("x")),
-        no("tools.call", "tool:x", "nothing of `tool` was granted")
-    );
-    assert_eq!(
-        ask(&[], Effect::ClockNow {}),
-        no("clock.now", "clock", "nothing of `clock` was granted")
-    );
+    assert_eq!(ask(granted, model("other/x")), no("model.generate", "model:other/x", model_near));
+    assert_eq!(ask(granted, send("boss")), no("agents.send", "agent:boss", "nothing of `agent` was granted"));
+    assert_eq!(ask(&[], tool("x")), no("tools.call", "tool:x", "nothing of `tool` was granted"));
+    assert_eq!(ask(&[], Effect::ClockNow {}), no("clock.now", "clock", "nothing of `clock` was granted"));
     // A name that reads as a pattern must not come back as the advice to grant that pattern.
     for name in ["mail.*", "*", "", "mail list", "mail.list\u{202e}"] {
         let bad = ask(&["tool:mail.*"], tool(name)).unwrap_err();
         let why = "use up to 128 letters, digits, `.`, `-`, `_` and `/`; the agent has to ask differently; no grant changes this";
-        assert_eq!(
-            bad,
-            format!("refused (bad-ask, form): `tools.call`: `{name}` is not a tool's name: {why}")
-        );
+        assert_eq!(bad, format!("refused (bad-ask, form): `tools.call`: `{name}` is not a tool's name: {why}"));
     }
     let bad = ask(&["agent:clerk"], send("Clerk")).unwrap_err();
-    assert!(
-        bad.starts_with("refused (bad-ask, form): `agents.send`: `Clerk` can't name an agent"),
-        "{bad}"
-    );
+    assert!(bad.starts_with("refused (bad-ask, form): `agents.send`: `Clerk` can't name an agent"), "{bad}");
 }
 
 #[test]

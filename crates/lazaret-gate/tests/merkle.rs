@@ -9,9 +9,7 @@ use sha2::{Digest as _, Sha256};
 const MOST: usize = 130;
 
 fn leaves(count: usize) -> Vec<Hash> {
-    (0..count)
-        .map(|index| leaf(format!("leaf {index}").as_bytes()))
-        .collect()
+    (0..count).map(|index| leaf(format!("leaf {index}").as_bytes())).collect()
 }
 
 /// RFC 6962, 2.1, as it is written there.
@@ -22,11 +20,7 @@ fn defined_root(leaves: &[Hash]) -> Hash {
         _ => {
             let split = leaves.len().next_power_of_two() / 2;
             let (left, right) = (defined_root(&leaves[..split]), defined_root(&leaves[split..]));
-            Sha256::new_with_prefix([1])
-                .chain_update(left)
-                .chain_update(right)
-                .finalize()
-                .into()
+            Sha256::new_with_prefix([1]).chain_update(left).chain_update(right).finalize().into()
         }
     }
 }
@@ -102,14 +96,8 @@ fn every_leaf_of_every_tree_is_proven() {
             assert!(!holds(&leaf(b"other"), index, size, &proof, &root));
             assert!(!holds(own, index, size, &proof, &[0; 32]));
             assert!(!holds(own, size, size, &proof, &root), "a leaf beyond the end");
-            assert!(
-                !holds(own, index, 2 * size, &proof, &root),
-                "a larger tree of the same root"
-            );
-            assert!(
-                !holds(own, index, size, &[&proof[..], &[root]].concat(), &root),
-                "a step too many"
-            );
+            assert!(!holds(own, index, 2 * size, &proof, &root), "a larger tree of the same root");
+            assert!(!holds(own, index, size, &[&proof[..], &[root]].concat(), &root), "a step too many");
             if let Some((_, fewer)) = proof.split_last() {
                 assert!(!holds(own, index, size, fewer, &root), "a step too few");
                 assert!(!holds(own, index ^ 1, size, &proof, &root), "the neighbour's place");
@@ -134,10 +122,7 @@ fn every_tree_is_shown_to_extend_every_smaller_one() {
             assert!(holds(old, &old_root, &root, &proof), "{old} to {size}");
             assert!(!holds(old, &[0; 32], &root, &proof));
             assert!(!holds(old, &old_root, &[0; 32], &proof));
-            assert!(
-                !holds(old, &old_root, &root, &[&proof[..], &[root]].concat()),
-                "a step too many"
-            );
+            assert!(!holds(old, &old_root, &root, &[&proof[..], &[root]].concat()), "a step too many");
             assert!(!holds(size + 1, &old_root, &root, &proof), "a larger tree before");
             if let Some((_, fewer)) = proof.split_last() {
                 assert!(!holds(old, &old_root, &root, fewer), "a step too few");
@@ -157,14 +142,7 @@ fn a_proof_longer_than_any_journal_needs_is_not_followed() {
 
 /// Any number, and often one at an edge.
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![
-        any::<u64>(),
-        Just(0),
-        Just(1),
-        Just(1 << 63),
-        Just(u64::MAX - 1),
-        Just(u64::MAX)
-    ]
+    prop_oneof![any::<u64>(), Just(0), Just(1), Just(1 << 63), Just(u64::MAX - 1), Just(u64::MAX)]
 }
 
 proptest! {

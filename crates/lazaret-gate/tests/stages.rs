@@ -32,11 +32,7 @@ struct Notes<'a> {
 impl Notes<'_> {
     fn step(&self, step: &str, number: u32) -> Result<(), Halt> {
         self.seen.note(format!("{step} {number}"));
-        if self.fails == step {
-            Err(Halt::Unwritten("disk full".into()))
-        } else {
-            Ok(())
-        }
+        if self.fails == step { Err(Halt::Unwritten("disk full".into())) } else { Ok(()) }
     }
 }
 
@@ -81,13 +77,7 @@ struct Turn {
 impl Turn {
     fn new(grants: &[&str]) -> Self {
         let grants = Grants::new(grants.iter().map(|grant| grant.parse().unwrap()).collect());
-        Self {
-            grants,
-            budget: Budget::default(),
-            meter: Meter::default(),
-            seen: Seen::default(),
-            fails: "",
-        }
+        Self { grants, budget: Budget::default(), meter: Meter::default(), seen: Seen::default(), fails: "" }
     }
 
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
@@ -95,21 +85,9 @@ impl Turn {
     }
 
     fn ask_with(&mut self, effect: Effect, with: Result<Answer, String>) -> Result<Outcome, Halt> {
-        let mut caller = Caller {
-            grants: &self.grants,
-            budget: &self.budget,
-            meter: &mut self.meter,
-        };
-        let mut journal = Notes {
-            seen: &self.seen,
-            fails: self.fails,
-        };
-        mediate(
-            &mut caller,
-            effect,
-            &mut journal,
-            &mut Answers { seen: &self.seen, with },
-        )
+        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
+        let mut journal = Notes { seen: &self.seen, fails: self.fails };
+        mediate(&mut caller, effect, &mut journal, &mut Answers { seen: &self.seen, with })
     }
 
     /// The refusal's text.
@@ -126,66 +104,31 @@ fn get(key: &str) -> Effect {
 }
 
 fn tool(name: &str, arguments: String) -> Effect {
-    Effect::ToolsCall {
-        name: name.into(),
-        arguments,
-    }
+    Effect::ToolsCall { name: name.into(), arguments }
 }
 
 fn request() -> Request {
-    Request {
-        method: "GET".into(),
-        url: "https://a/".into(),
-        headers: Vec::new(),
-        body: Bytes::default(),
-    }
+    Request { method: "GET".into(), url: "https://a/".into(), headers: Vec::new(), body: Bytes::default() }
 }
 
 fn prompt() -> Prompt {
-    Prompt {
-        model: "m".into(),
-        utterances: Vec::new(),
-        max_tokens: 1,
-    }
+    Prompt { model: "m".into(), utterances: Vec::new(), max_tokens: 1 }
 }
 
 fn send(content_type: String, body: Vec<u8>) -> Effect {
-    Effect::AgentsSend {
-        to: "clerk".into(),
-        content_type,
-        body: Bytes(body),
-    }
+    Effect::AgentsSend { to: "clerk".into(), content_type, body: Bytes(body) }
 }
 
-const ALL: &[&str] = &[
-    "storage",
-    "log",
-    "clock",
-    "random",
-    "environment",
-    "model:m",
-    "tool:t",
-    "http:a",
-    "agent:clerk",
-];
+const ALL: &[&str] =
+    &["storage", "log", "clock", "random", "environment", "model:m", "tool:t", "http:a", "agent:clerk"];
 
 fn every_kind() -> Vec<Effect> {
     vec![
         get("k"),
-        Effect::StorageSet {
-            key: "k".into(),
-            value: Bytes::default(),
-        },
+        Effect::StorageSet { key: "k".into(), value: Bytes::default() },
         Effect::StorageDelete { key: "k".into() },
-        Effect::StorageList {
-            prefix: String::new(),
-            after: None,
-            limit: 1,
-        },
-        Effect::LogWrite {
-            level: Level::Info,
-            text: String::new(),
-        },
+        Effect::StorageList { prefix: String::new(), after: None, limit: 1 },
+        Effect::LogWrite { level: Level::Info, text: String::new() },
         Effect::ClockNow {},
         Effect::ClockMonotonic {},
         Effect::ClockSleep { nanos: Exact(1) },
@@ -279,11 +222,7 @@ fn asks_are_counted_refused_or_not() {
 #[test]
 fn a_spent_budget_ends_the_turn_and_nothing_else_does() {
     let mut turn = Turn::new(&["storage"]);
-    turn.budget = Budget {
-        effects: 3,
-        bytes: 10,
-        ..Budget::default()
-    };
+    turn.budget = Budget { effects: 3, bytes: 10, ..Budget::default() };
     let mut ends = |effect| match turn.ask(effect) {
         Ok(Outcome::Refused(refusal)) => refusal.ends_turn(),
         other => panic!("not refused: {other:?}"),
@@ -298,11 +237,9 @@ fn a_spent_budget_ends_the_turn_and_nothing_else_does() {
 fn bytes_are_reserved_before_and_charged_after() {
     let mut turn = Turn::new(&["storage", "random"]);
     turn.budget.bytes = 100;
-    turn.ask_with(get("0123456789"), Ok(Answer::Random(Bytes(vec![0; 30]))))
-        .unwrap();
+    turn.ask_with(get("0123456789"), Ok(Answer::Random(Bytes(vec![0; 30])))).unwrap();
     assert_eq!(turn.meter.bytes, 40);
-    turn.ask_with(get(&"k".repeat(30)), Ok(Answer::Random(Bytes(vec![0; 30]))))
-        .unwrap();
+    turn.ask_with(get(&"k".repeat(30)), Ok(Answer::Random(Bytes(vec![0; 30])))).unwrap();
     assert_eq!(turn.meter.bytes, 100, "the last byte can be spent");
     assert_eq!(
         turn.refused(get("key")),
@@ -324,11 +261,7 @@ fn an_answer_over_the_budget_is_withheld_and_replays_the_same() {
     let effect = || Effect::RandomBytes { len: 21 };
     let live = turn.ask_with(effect(), Ok(Answer::Random(Bytes(vec![7; 21])))).unwrap();
     assert_eq!(live, Outcome::Failed(withheld.into()));
-    assert_eq!(
-        turn.seen.take(),
-        ["open 0", "run 0", "permit", "close 0"],
-        "it happened, and the record says so"
-    );
+    assert_eq!(turn.seen.take(), ["open 0", "run 0", "permit", "close 0"], "it happened, and the record says so");
     let charged = turn.meter.clone();
     assert_eq!(charged.bytes, withheld.len() as u64);
     // A replay knows only what the agent got.
@@ -342,11 +275,7 @@ fn an_answer_that_just_fits_is_given() {
     let mut turn = Turn::new(&["random"]);
     turn.budget.bytes = 20;
     let answer = Answer::Random(Bytes(vec![7; 20]));
-    assert_eq!(
-        turn.ask_with(Effect::RandomBytes { len: 20 }, Ok(answer.clone()))
-            .unwrap(),
-        Outcome::Done(answer)
-    );
+    assert_eq!(turn.ask_with(Effect::RandomBytes { len: 20 }, Ok(answer.clone())).unwrap(), Outcome::Done(answer));
 }
 
 #[test]
@@ -364,146 +293,58 @@ fn badly_formed_asks_are_refused_whatever_was_granted() {
         Effect::HttpFetch(request)
     };
     let header = |name: &str, value: &str| {
-        http(&|request| {
-            request.headers = vec![Header {
-                name: name.into(),
-                value: value.into(),
-            }]
-        })
+        http(&|request| request.headers = vec![Header { name: name.into(), value: value.into() }])
     };
     let said = |text: String| vec![Utterance { role: Role::User, text }];
-    let model = |model: &str, utterances| {
-        Effect::ModelGenerate(Prompt {
-            model: model.into(),
-            utterances,
-            max_tokens: 1,
-        })
-    };
+    let model =
+        |model: &str, utterances| Effect::ModelGenerate(Prompt { model: model.into(), utterances, max_tokens: 1 });
     let cases = [
         (get(&key), "`storage.get`: the key is 1025, the most is 1024"),
+        (Effect::StorageDelete { key: key.clone() }, "`storage.delete`: the key is 1025, the most is 1024"),
         (
-            Effect::StorageDelete { key: key.clone() },
-            "`storage.delete`: the key is 1025, the most is 1024",
-        ),
-        (
-            Effect::StorageSet {
-                key: key.clone(),
-                value: Bytes::default(),
-            },
+            Effect::StorageSet { key: key.clone(), value: Bytes::default() },
             "`storage.set`: the key is 1025, the most is 1024",
         ),
         (
-            Effect::StorageSet {
-                key: "k".into(),
-                value: Bytes(value.clone()),
-            },
+            Effect::StorageSet { key: "k".into(), value: Bytes(value.clone()) },
             "`storage.set`: the value is 1048577, the most is 1048576",
         ),
+        (list(&key, None, 1), "`storage.list`: the prefix is 1025, the most is 1024"),
+        (list("", Some(&key), 1), "`storage.list`: `after` is 1025, the most is 1024"),
+        (list("", None, 1025), "`storage.list`: the limit is 1025, the most is 1024"),
         (
-            list(&key, None, 1),
-            "`storage.list`: the prefix is 1025, the most is 1024",
-        ),
-        (
-            list("", Some(&key), 1),
-            "`storage.list`: `after` is 1025, the most is 1024",
-        ),
-        (
-            list("", None, 1025),
-            "`storage.list`: the limit is 1025, the most is 1024",
-        ),
-        (
-            Effect::LogWrite {
-                level: Level::Info,
-                text: text.clone(),
-            },
+            Effect::LogWrite { level: Level::Info, text: text.clone() },
             "`log.write`: the text is 65537, the most is 65536",
         ),
+        (Effect::RandomBytes { len: 4097 }, "`random.bytes`: the length is 4097, the most is 4096"),
+        (model(&key, Vec::new()), "`model.generate`: the model's name is 1025, the most is 1024"),
         (
-            Effect::RandomBytes { len: 4097 },
-            "`random.bytes`: the length is 4097, the most is 4096",
-        ),
-        (
-            model(&key, Vec::new()),
-            "`model.generate`: the model's name is 1025, the most is 1024",
-        ),
-        (
-            model(
-                "m",
-                vec![
-                    Utterance {
-                        role: Role::User,
-                        text: String::new()
-                    };
-                    1025
-                ],
-            ),
+            model("m", vec![Utterance { role: Role::User, text: String::new() }; 1025]),
             "`model.generate`: the number of utterances is 1025, the most is 1024",
         ),
-        (
-            model("m", said(big())),
-            "`model.generate`: the prompt is 1048577, the most is 1048576",
-        ),
-        (
-            tool(&key, "{}".into()),
-            "`tools.call`: the name is 1025, the most is 1024",
-        ),
-        (
-            tool("t", big()),
-            "`tools.call`: the arguments' length is 1048577, the most is 1048576",
-        ),
-        (
-            http(&|request| request.url = text.clone()),
-            "`http.fetch`: the URL is 65537, the most is 65536",
-        ),
-        (
-            http(&|request| request.method = "A".repeat(17)),
-            "`http.fetch`: the method is 17, the most is 16",
-        ),
-        (
-            http(&|request| request.method = "get".into()),
-            "`http.fetch`: the method `get` is not upper-case letters",
-        ),
-        (
-            http(&|request| request.method = String::new()),
-            "`http.fetch`: the method `` is not upper-case letters",
-        ),
+        (model("m", said(big())), "`model.generate`: the prompt is 1048577, the most is 1048576"),
+        (tool(&key, "{}".into()), "`tools.call`: the name is 1025, the most is 1024"),
+        (tool("t", big()), "`tools.call`: the arguments' length is 1048577, the most is 1048576"),
+        (http(&|request| request.url = text.clone()), "`http.fetch`: the URL is 65537, the most is 65536"),
+        (http(&|request| request.method = "A".repeat(17)), "`http.fetch`: the method is 17, the most is 16"),
+        (http(&|request| request.method = "get".into()), "`http.fetch`: the method `get` is not upper-case letters"),
+        (http(&|request| request.method = String::new()), "`http.fetch`: the method `` is not upper-case letters"),
         (
             http(&|request| request.body = Bytes(value.clone())),
             "`http.fetch`: the body is 1048577, the most is 1048576",
         ),
-        (
-            header("Accept", "a"),
-            "`http.fetch`: `Accept` is not a lower-case header name",
-        ),
+        (header("Accept", "a"), "`http.fetch`: `Accept` is not a lower-case header name"),
         (header("", "a"), "`http.fetch`: `` is not a lower-case header name"),
-        (
-            header("a", "b\r\nc: d"),
-            "`http.fetch`: the value of `a` has control characters",
-        ),
-        (
-            header(&key, "a"),
-            "`http.fetch`: a header's name is 1025, the most is 1024",
-        ),
-        (
-            header("a", &text),
-            "`http.fetch`: a header's value is 65537, the most is 65536",
-        ),
-        (
-            send(key.clone(), Vec::new()),
-            "`agents.send`: the content type is 1025, the most is 1024",
-        ),
-        (
-            send(String::new(), value.clone()),
-            "`agents.send`: the body is 1048577, the most is 1048576",
-        ),
+        (header("a", "b\r\nc: d"), "`http.fetch`: the value of `a` has control characters"),
+        (header(&key, "a"), "`http.fetch`: a header's name is 1025, the most is 1024"),
+        (header("a", &text), "`http.fetch`: a header's value is 65537, the most is 65536"),
+        (send(key.clone(), Vec::new()), "`agents.send`: the content type is 1025, the most is 1024"),
+        (send(String::new(), value.clone()), "`agents.send`: the body is 1048577, the most is 1048576"),
     ];
     for (effect, reason) in cases {
         let (mut turn, weight) = (Turn::new(ALL), effect.weight());
         let remedy = "the agent has to ask differently; no grant changes this";
-        assert_eq!(
-            turn.refused(effect),
-            format!("refused (bad-ask, form): {reason}; {remedy}")
-        );
+        assert_eq!(turn.refused(effect), format!("refused (bad-ask, form): {reason}; {remedy}"));
         assert_eq!(turn.seen.take(), ["open 0", "refusal", "close 0"]);
         assert_eq!((turn.meter.effects, turn.meter.bytes), (1, weight));
     }
@@ -511,12 +352,7 @@ fn badly_formed_asks_are_refused_whatever_was_granted() {
 
 #[test]
 fn only_what_can_be_done_twice_is_retried() {
-    let fetch = |method: &str| {
-        Effect::HttpFetch(Request {
-            method: method.into(),
-            ..request()
-        })
-    };
+    let fetch = |method: &str| Effect::HttpFetch(Request { method: method.into(), ..request() });
     for (effect, twice) in [
         (fetch("GET"), true),
         (fetch("HEAD"), true),

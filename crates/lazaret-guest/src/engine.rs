@@ -79,7 +79,8 @@ pub fn config(settings: Settings) -> Config {
 impl Engine {
     /// The engine as it always is.
     pub fn new() -> Result<Self, Unsupported> {
-        let wasm = wasmtime::Engine::new(&config(Settings::default())).map_err(|why| Unsupported(format!("{why:#}")))?;
+        let wasm =
+            wasmtime::Engine::new(&config(Settings::default())).map_err(|why| Unsupported(format!("{why:#}")))?;
         let ticker = Arc::new(Ticker::default());
         Ok(Self { wasm, digest: digest(), ticker })
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use lazaret_gate::record::World;
 use wasmparser::{
-    BlockType, ComponentTypeRef, ElementItems, FunctionBody, Operator, Parser, Payload, TypeBounds, Validator, WasmFeatures,
+    BlockType, ComponentTypeRef, ElementItems, FunctionBody, Operator, Parser, Payload, TypeBounds, Validator,
+    WasmFeatures,
 };
 
 use crate::limits;
@@ -71,10 +72,12 @@ pub enum Unfit {
     #[error("this is not WebAssembly: it starts with {0}")]
     NotWasm(String),
     /// A core module.
-    #[error("this is a core WebAssembly module, not a component; wrap it with `wasm-tools component new` or your toolchain's own step")]
+    #[error(
+        "this is a core WebAssembly module, not a component; wrap it with `wasm-tools component new` or your toolchain's own step"
+    )]
     CoreModule,
     /// Too much of something.
-    #[error("{what} is {found}; the most is {most}")]
+    #[error("{what}: {found}, and the most is {most}")]
     TooLarge {
         /// Of what.
         what: &'static str,
@@ -334,18 +337,18 @@ fn nested_types(section: &[u8]) -> usize {
 
 /// Tells a durable agent from a WASI command by what it exports, then holds it to that world's imports.
 fn world(seen: &Seen) -> Result<World, Unfit> {
-    let exports = |name: &str| seen.exports.iter().any(|export| export == name || export.starts_with(&format!("{name}@")));
+    let exports =
+        |name: &str| seen.exports.iter().any(|export| export == name || export.starts_with(&format!("{name}@")));
     if exports("handle") {
         let ours = |import: &str| import.starts_with("lazaret:host/") && import.ends_with(INTERFACES);
-        let why = "a durable agent can't: it may import lazaret:host interfaces only (WASI handles don't survive sleep; \
-                   build it without WASI, or export wasi:cli/run and live without memory)";
+        let why = "a durable agent can't: it may import the lazaret:host interfaces of version 0.1.0, and no WASI, whose \
+                   handles don't survive sleep; build it against wit/host.wit alone, or export wasi:cli/run and live \
+                   without memory";
         return refuse_foreign(seen, ours, why).map(|()| World::Durable);
     }
     if exports("wasi:cli/run") {
         let known = ["wasi:io/", "wasi:clocks/", "wasi:random/", "wasi:cli/", "wasi:http/", "wasi:filesystem/"];
-        let ours = |import: &str| {
-            import.contains("@0.2.") && known.iter().any(|known| import.starts_with(known))
-        };
+        let ours = |import: &str| import.contains("@0.2.") && known.iter().any(|known| import.starts_with(known));
         let why = "this host doesn't offer to a WASI command (there are wasi:io, clocks, random, cli and http of 0.2; no \
                    sockets, and a filesystem without directories)";
         return refuse_foreign(seen, ours, why).map(|()| World::Stateless);

@@ -211,7 +211,8 @@ pub fn first_difference(
             }
         }
     }
-    let show = |image: &Image| canonical::encode(image).map_or_else(|why| why.to_string(), |b| Digest::of(&b).to_string());
+    let show =
+        |image: &Image| canonical::encode(image).map_or_else(|why| why.to_string(), |b| Digest::of(&b).to_string());
     let place = if expected.globals == actual.globals { "image" } else { "image: globals" };
     (place.to_owned(), show(expected), show(actual))
 }

@@ -206,7 +206,12 @@ fn globals(program: &Program, store: &mut Store<Guest>, instance: &Instance) -> 
     Ok(all)
 }
 
-fn set_globals(program: &Program, store: &mut Store<Guest>, instance: &Instance, state: &State) -> wasmtime::Result<()> {
+fn set_globals(
+    program: &Program,
+    store: &mut Store<Guest>,
+    instance: &Instance,
+    state: &State,
+) -> wasmtime::Result<()> {
     for (group, values) in program.map.groups.iter().zip(&state.globals) {
         if values.is_empty() {
             continue;
@@ -232,7 +237,9 @@ pub fn run(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn W
     let mut store = match store(program, world, terms.budget) {
         Ok(store) => store,
         // INVARIANT: only an engine without fuel fails here, and ours has it.
-        Err(why) => return Ran { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, change: None, world: Box::new(Gone) },
+        Err(why) => {
+            return Ran { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, change: None, world: Box::new(Gone) };
+        }
     };
     let called = match program.lives {
         Lives::Durable => durable(program, &mut store, state, terms),
@@ -269,7 +276,8 @@ fn durable(program: &Program, store: &mut Store<Guest>, state: &State, terms: &T
     store.data_mut().memory.woken(heaps.iter().map(Heap::size).sum())?;
     set_globals(program, store, &instance, state)?;
     store.set_fuel(terms.budget.fuel)?;
-    let handle = instance.get_typed_func::<(WireMessage<'_>,), (Result<WireReply, WireFailure>,)>(&mut *store, "handle")?;
+    let handle =
+        instance.get_typed_func::<(WireMessage<'_>,), (Result<WireReply, WireFailure>,)>(&mut *store, "handle")?;
     let input = terms.input;
     let message = WireMessage {
         sender: input.sender.as_ref().map(|sender| sender.as_str()),
@@ -296,7 +304,9 @@ fn ending(result: Result<WireReply, WireFailure>) -> Ending {
     };
     match result {
         Ok(reply) if reply.body.len() > MAX_OUTPUT => too_large("a reply", reply.body.len(), MAX_OUTPUT),
-        Ok(reply) if reply.content_type.len() > MAX_KEY => too_large("a content type", reply.content_type.len(), MAX_KEY),
+        Ok(reply) if reply.content_type.len() > MAX_KEY => {
+            too_large("a content type", reply.content_type.len(), MAX_KEY)
+        }
         Ok(reply) => Ending::Replied(Reply { content_type: reply.content_type, body: reply.body.into() }),
         Err(WireFailure::BadInput(text) | WireFailure::Failed(text)) if text.len() > MAX_TEXT => {
             too_large("an error text", text.len(), MAX_TEXT)
@@ -319,7 +329,9 @@ fn stopped(store: &mut Store<Guest>, why: &wasmtime::Error, terms: &Terms<'_>) -
     let budget = terms.budget;
     match why.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => stop(Cause::Fuel, format!("all {} of fuel used; `--fuel` raises it", budget.fuel)),
-        Some(Trap::Interrupt) => stop(Cause::WallClock, format!("{} ms of wall time used; `--wall-ms` raises it", budget.wall_ms)),
+        Some(Trap::Interrupt) => {
+            stop(Cause::WallClock, format!("{} ms of wall time used; `--wall-ms` raises it", budget.wall_ms))
+        }
         _ if guest.memory.denied => {
             stop(Cause::Memory, format!("more than {} bytes of memory wanted; `--memory` raises it", budget.memory))
         }

@@ -2,11 +2,7 @@
 //! each, the host must be as it was. A new attack is a new file there, not new code here.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_macros,
-    reason = "a test reads its data files and prints"
-)]
+#![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test reads its data files and prints")]
 
 mod support {
     pub(crate) mod attack;
@@ -42,15 +38,10 @@ fn root() -> PathBuf {
 fn attacks() -> Vec<Attack> {
     let directory = root().join("tests/attacks");
     let entries = std::fs::read_dir(&directory).expect("tests/attacks is there");
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.expect("an entry can be read").path())
-        .collect();
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry can be read").path()).collect();
     paths.sort();
     let only = std::env::var("LAZARET_ATTACK").unwrap_or_default();
-    paths.retain(|path| {
-        path.file_stem()
-            .is_some_and(|stem| stem.to_string_lossy().contains(&only))
-    });
+    paths.retain(|path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains(&only)));
     let read = |path: &PathBuf| {
         let text = std::fs::read_to_string(path).expect("an attack is text");
         Attack::parse(path, &text).unwrap_or_else(|why| panic!("{why}"))
@@ -68,21 +59,13 @@ fn launch(engine: &Engine, attack: &Attack, bytes: &[u8]) -> Came {
     state.advance(&admitted.birth);
     state.settle(admitted.birth).expect("there is room for a newborn");
     let world = Box::new(Memory::new(attack.grants.clone(), attack.budget.clone()));
-    let terms = Terms {
-        input: &attack.input,
-        budget: &attack.budget,
-    };
+    let terms = Terms { input: &attack.input, budget: &attack.budget };
     let ran = turn::run(&admitted.program, &state, &terms, world);
     let tape = Memory::tape(ran.world);
     match ran.ending {
         Ok(ending) => {
             let durable = admitted.program.lives() == World::Durable;
-            Came::Ran {
-                ending,
-                tape,
-                changed: ran.change.is_some(),
-                durable,
-            }
+            Came::Ran { ending, tape, changed: ran.change.is_some(), durable }
         }
         Err(halt) => Came::Halted(halt.to_string()),
     }
@@ -136,16 +119,8 @@ fn every_attack_is_contained() {
     }
     host.check_admission(&engine).expect("the host is unharmed");
     // Past the test harness's capture: the figure is what this test is run for.
-    let _ = writeln!(
-        std::io::stderr(),
-        "attacks: {contained} contained, {} escaped",
-        escaped.len()
-    );
-    let least = if std::env::var("LAZARET_ATTACK").is_ok() {
-        1
-    } else {
-        150
-    };
+    let _ = writeln!(std::io::stderr(), "attacks: {contained} contained, {} escaped", escaped.len());
+    let least = if std::env::var("LAZARET_ATTACK").is_ok() { 1 } else { 150 };
     assert!(contained + escaped.len() >= least, "attacks are missing");
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
@@ -155,24 +130,9 @@ fn every_attack_is_contained() {
 fn a_wrong_ending_is_an_escape() {
     let attack = |header: &str| Attack::parse(Path::new("a.wat"), &format!(";; attack: a\n{header}"));
     let judge = |header: &str, came: &Came| attack(header).expect("a lawful header").judge(came);
-    let ran = |ending, changed| Came::Ran {
-        ending,
-        tape: Vec::new(),
-        changed,
-        durable: true,
-    };
-    let replied = |text: &str| {
-        Ending::Replied(Reply {
-            content_type: "t".into(),
-            body: text.into(),
-        })
-    };
-    let stopped = |cause| {
-        Ending::Stopped(Stop {
-            cause,
-            detail: "because".into(),
-        })
-    };
+    let ran = |ending, changed| Came::Ran { ending, tape: Vec::new(), changed, durable: true };
+    let replied = |text: &str| Ending::Replied(Reply { content_type: "t".into(), body: text.into() });
+    let stopped = |cause| Ending::Stopped(Stop { cause, detail: "because".into() });
     let refused = Came::Inadmissible("too large".into());
 
     let lawful = [
@@ -183,26 +143,15 @@ fn a_wrong_ending_is_an_escape() {
     for (header, came) in lawful {
         judge(header, came).unwrap_or_else(|why| panic!("{header}: {why}"));
     }
-    let asked = vec![TapeEntry {
-        effect: lazaret_gate::Effect::ClockNow {},
-        outcome: Outcome::Failed("no".into()),
-    }];
-    let asked = Came::Ran {
-        ending: replied("done"),
-        tape: asked,
-        changed: true,
-        durable: true,
-    };
+    let asked = vec![TapeEntry { effect: lazaret_gate::Effect::ClockNow {}, outcome: Outcome::Failed("no".into()) }];
+    let asked = Came::Ran { ending: replied("done"), tape: asked, changed: true, durable: true };
     let escapes = [
         (";; expect: admission refused: small", &refused),
         (";; expect: replied", &refused),
         (";; expect: stopped: fuel", &ran(stopped(Cause::Trap), false)),
         (";; expect: stopped: trap reason", &ran(stopped(Cause::Trap), false)),
         (";; expect: stopped: trap", &ran(stopped(Cause::Trap), true)),
-        (
-            ";; expect: stopped: trap",
-            &Came::Halted("the journal can't be written".into()),
-        ),
+        (";; expect: stopped: trap", &Came::Halted("the journal can't be written".into())),
         (";; expect: replied done", &ran(replied("undone"), true)),
         (";; expect: replied done", &ran(replied("done"), false)),
         (";; expect: failed", &ran(replied("done"), true)),
@@ -214,12 +163,7 @@ fn a_wrong_ending_is_an_escape() {
     for (header, came) in escapes {
         judge(header, came).expect_err(header);
     }
-    for header in [
-        "",
-        ";; expect: stoped: fuel",
-        ";; expect: replied\n;; efects: 1",
-        ";; expect: admission refused:",
-    ] {
+    for header in ["", ";; expect: stoped: fuel", ";; expect: replied\n;; efects: 1", ";; expect: admission refused:"] {
         assert!(attack(header).is_err(), "`{header}` is understood");
     }
 }

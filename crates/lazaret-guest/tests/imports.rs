@@ -28,20 +28,9 @@ fn engine() -> Engine {
 }
 
 fn everything() -> Grants {
-    let names = [
-        "storage",
-        "log",
-        "clock",
-        "random",
-        "environment",
-        "model:rehearsal/echo",
-        "tool:mail.list",
-    ];
+    let names = ["storage", "log", "clock", "random", "environment", "model:rehearsal/echo", "tool:mail.list"];
     let rest = ["http:example.com", "agent:other"];
-    let grants = names
-        .iter()
-        .chain(&rest)
-        .map(|name| name.parse::<Grant>().expect("a grant"));
+    let grants = names.iter().chain(&rest).map(|name| name.parse::<Grant>().expect("a grant"));
     Grants::new(grants.collect())
 }
 
@@ -75,30 +64,18 @@ fn functions_of_wit() -> BTreeSet<String> {
 /// "https://example.com/" (20), "{}" (2).
 const DURABLE: [(&str, &str); 12] = [
     ("storage.get", "(i32.const 256) (i32.const 4) (i32.const 64)"),
-    (
-        "storage.set",
-        "(i32.const 256) (i32.const 4) (i32.const 256) (i32.const 9) (i32.const 64)",
-    ),
+    ("storage.set", "(i32.const 256) (i32.const 4) (i32.const 256) (i32.const 9) (i32.const 64)"),
     ("storage.delete", "(i32.const 256) (i32.const 4) (i32.const 64)"),
     (
         "storage.list",
         "(i32.const 256) (i32.const 4) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 9) (i32.const 64)",
     ),
-    (
-        "log.write",
-        "(i32.const 1) (i32.const 256) (i32.const 9) (i32.const 64)",
-    ),
+    ("log.write", "(i32.const 1) (i32.const 256) (i32.const 9) (i32.const 64)"),
     ("clock.now", "(i32.const 64)"),
     ("random.bytes", "(i32.const 9) (i32.const 64)"),
-    (
-        "model.generate",
-        "(i32.const 256) (i32.const 14) (i32.const 0) (i32.const 0) (i32.const 9) (i32.const 64)",
-    ),
+    ("model.generate", "(i32.const 256) (i32.const 14) (i32.const 0) (i32.const 0) (i32.const 9) (i32.const 64)"),
     ("tools.list", "(i32.const 64)"),
-    (
-        "tools.call",
-        "(i32.const 270) (i32.const 9) (i32.const 307) (i32.const 2) (i32.const 64)",
-    ),
+    ("tools.call", "(i32.const 270) (i32.const 9) (i32.const 307) (i32.const 2) (i32.const 64)"),
     (
         "http.fetch",
         "(i32.const 284) (i32.const 3) (i32.const 287) (i32.const 20) (i32.const 0) (i32.const 0) (i32.const 0) \
@@ -126,25 +103,11 @@ fn durable(call: &str) -> (Program, State) {
 }
 
 fn take_durable(program: &Program, state: &State, grants: Grants, fuel: u64) -> (turn::Ran, u64) {
-    let budget = Budget {
-        fuel,
-        ..Budget::default()
-    };
-    let input = lazaret_gate::record::Message {
-        sender: None,
-        content_type: "text/plain".into(),
-        body: Vec::new().into(),
-    };
+    let budget = Budget { fuel, ..Budget::default() };
+    let input =
+        lazaret_gate::record::Message { sender: None, content_type: "text/plain".into(), body: Vec::new().into() };
     let world = Memory::new(grants, budget.clone());
-    let ran = turn::run(
-        program,
-        state,
-        &Terms {
-            input: &input,
-            budget: &budget,
-        },
-        Box::new(world),
-    );
+    let ran = turn::run(program, state, &Terms { input: &input, budget: &budget }, Box::new(world));
     let fuel = ran.fuel;
     (ran, fuel)
 }
@@ -152,10 +115,8 @@ fn take_durable(program: &Program, state: &State, grants: Grants, fuel: u64) -> 
 #[test]
 fn the_durable_imports_are_those_of_wit_and_all_are_tested() {
     let catalogue = imports::catalogue(&engine()).expect("everything can be defined");
-    let defined: BTreeSet<_> = catalogue
-        .iter()
-        .map(|import| format!("{}.{}", import.interface, import.function))
-        .collect();
+    let defined: BTreeSet<_> =
+        catalogue.iter().map(|import| format!("{}.{}", import.interface, import.function)).collect();
     assert_eq!(defined.len(), catalogue.len(), "nothing is defined twice");
     assert_eq!(defined, functions_of_wit());
     assert_eq!(defined, DURABLE.iter().map(|(name, _)| (*name).to_owned()).collect());
@@ -173,11 +134,7 @@ fn every_durable_import_is_charged_gated_and_recorded() {
         assert!(matches!(ran.ending, Ok(Ending::Replied(_))), "{name}: {:?}", ran.ending);
         let tape = Memory::tape(ran.world);
         assert_eq!(kinds(&tape), [name], "one ask, of its kind");
-        assert!(
-            matches!(tape[0].outcome, Outcome::Done(_)),
-            "{name}: {:?}",
-            tape[0].outcome
-        );
+        assert!(matches!(tape[0].outcome, Outcome::Done(_)), "{name}: {:?}", tape[0].outcome);
         assert!(fuel >= idle + FUEL_PER_ASK, "{name} costs {fuel}");
 
         let (ran, fuel) = take_durable(&program, &state, Grants::default(), Budget::default().fuel);
@@ -185,11 +142,7 @@ fn every_durable_import_is_charged_gated_and_recorded() {
         let tape = Memory::tape(ran.world);
         assert_eq!(kinds(&tape), [name], "a refused ask is on the tape, too");
         // Naming the tools that were granted is always granted.
-        assert_eq!(
-            matches!(tape[0].outcome, Outcome::Refused(_)),
-            name != "tools.list",
-            "{name}"
-        );
+        assert_eq!(matches!(tape[0].outcome, Outcome::Refused(_)), name != "tools.list", "{name}");
         assert!(fuel >= idle + FUEL_PER_ASK, "{name} refused costs {fuel}");
 
         let (ran, _) = take_durable(&program, &state, everything(), FUEL_PER_ASK);
@@ -202,17 +155,8 @@ fn every_durable_import_is_charged_gated_and_recorded() {
 
 /// Functions on things that nobody can get: files, terminals and what servers have.
 fn is_unreachable(function: &str) -> bool {
-    let of = function
-        .rsplit(']')
-        .next()
-        .and_then(|rest| rest.split('.').next())
-        .unwrap_or_default();
-    let never = [
-        "descriptor",
-        "directory-entry-stream",
-        "terminal-input",
-        "terminal-output",
-    ];
+    let of = function.rsplit(']').next().and_then(|rest| rest.split('.').next()).unwrap_or_default();
+    let never = ["descriptor", "directory-entry-stream", "terminal-input", "terminal-output"];
     let of_servers = ["incoming-request", "response-outparam", "outgoing-response"];
     function.starts_with('[') && never.iter().chain(&of_servers).any(|thing| *thing == of)
 }
@@ -355,81 +299,39 @@ const WASI: [(&str, &[&str]); 21] = [
 const DATA: &str = "line\\nexample.com/a?bx-name";
 
 fn take_wasi(program: &Program, grants: Grants, fuel: u64) -> Took {
-    let budget = Budget {
-        fuel,
-        ..Budget::default()
-    };
-    take(
-        program,
-        "0123456789abcdef",
-        &budget,
-        Memory::new(grants, budget.clone()),
-    )
+    let budget = Budget { fuel, ..Budget::default() };
+    take(program, "0123456789abcdef", &budget, Memory::new(grants, budget.clone()))
 }
 
 #[test]
 fn the_wasi_imports_are_those_of_wasi_and_all_are_tested() {
     let catalogue = wasi::catalogue(&engine()).expect("everything can be defined");
-    let defined: BTreeSet<_> = catalogue
-        .iter()
-        .map(|i| (i.interface.to_owned(), i.function.clone()))
-        .collect();
+    let defined: BTreeSet<_> = catalogue.iter().map(|i| (i.interface.to_owned(), i.function.clone())).collect();
     assert_eq!(defined.len(), catalogue.len(), "nothing is defined twice");
     let declared = support::wasi::declared();
-    assert_eq!(
-        defined,
-        declared
-            .iter()
-            .map(|d| (d.interface.to_owned(), d.function.clone()))
-            .collect()
-    );
+    assert_eq!(defined, declared.iter().map(|d| (d.interface.to_owned(), d.function.clone())).collect());
     // That they have the right types is shown by each command below: all of them import everything.
     for function in declared {
-        let is_called = WASI
-            .iter()
-            .any(|(code, _)| support::wasi::calls(code, &function.name) > 0);
-        assert_ne!(
-            is_called,
-            is_unreachable(&function.function),
-            "{} {}",
-            function.interface,
-            function.function
-        );
+        let is_called = WASI.iter().any(|(code, _)| support::wasi::calls(code, &function.name) > 0);
+        assert_ne!(is_called, is_unreachable(&function.function), "{} {}", function.interface, function.function);
     }
 }
 
 #[test]
 fn every_wasi_import_is_charged_and_asks_what_it_says() {
-    let idle = take_wasi(
-        &admit(&support::wasi::command("", DATA)),
-        everything(),
-        Budget::default().fuel,
-    )
-    .fuel;
+    let idle = take_wasi(&admit(&support::wasi::command("", DATA)), everything(), Budget::default().fuel).fuel;
     for (code, asks) in WASI {
         let program = admit(&support::wasi::command(code, DATA));
         let took = take_wasi(&program, everything(), Budget::default().fuel);
-        assert!(
-            matches!(took.ending, Ok(Ending::Replied(_))),
-            "{code}: {:?}",
-            took.ending
-        );
+        assert!(matches!(took.ending, Ok(Ending::Replied(_))), "{code}: {:?}", took.ending);
         let calls = code.matches("(call $").count() as u64;
         let least = idle + calls * FUEL_PER_CALL + asks.len() as u64 * FUEL_PER_ASK;
-        assert!(
-            took.fuel >= least,
-            "{code}: {calls} calls and {asks:?} cost {} and not {least}",
-            took.fuel
-        );
+        assert!(took.fuel >= least, "{code}: {calls} calls and {asks:?} cost {} and not {least}", took.fuel);
         assert_eq!(kinds(&took.world::<Memory>().journal.entries), asks, "{code}");
 
         let took = take_wasi(&program, everything(), idle + FUEL_PER_CALL / 2);
         assert!(ran_dry(&took.ending), "{code}: {:?}", took.ending);
-        assert_eq!(
-            kinds(&took.world::<Memory>().journal.entries),
-            [""; 0],
-            "{code}: asked unpaid"
-        );
+        assert_eq!(kinds(&took.world::<Memory>().journal.entries), [""; 0], "{code}: asked unpaid");
     }
 }
 
@@ -445,10 +347,7 @@ fn every_wasi_ask_is_of_a_declared_kind() {
                 Kind::Local => assert!(!is_alone || asks.is_empty(), "{name} is said not to ask"),
                 Kind::Asks(kind) => assert_eq!(*asks, [kind], "{name}"),
                 Kind::MayAsk(kinds) => {
-                    assert!(
-                        asks.iter().all(|asked| kinds.contains(asked)) || !is_alone,
-                        "{name} asks {asks:?}"
-                    );
+                    assert!(asks.iter().all(|asked| kinds.contains(asked)) || !is_alone, "{name} asks {asks:?}");
                 }
             }
         }

@@ -1,24 +1,13 @@
 //! The caps on components, beside what real components need.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_macros,
-    reason = "a test reads built guests and prints"
-)]
+#![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test reads built guests and prints")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use lazaret_guest::inspect;
 
-const GUESTS: [&str; 6] = [
-    "rust-counter",
-    "c-counter",
-    "js-counter",
-    "python-counter",
-    "mailbox",
-    "wasi-tool",
-];
+const GUESTS: [&str; 6] = ["rust-counter", "c-counter", "js-counter", "python-counter", "mailbox", "wasi-tool"];
 
 /// Every cap leaves room for a guest half as large again as the largest we know.
 #[test]
@@ -33,23 +22,12 @@ fn real_guests_are_far_from_the_caps() {
             table.entry(what).or_insert((extent.most, vec![0; GUESTS.len()])).1[at] = extent.found;
         }
     }
-    println!(
-        "{:38} {:>12}  {}",
-        "",
-        "the most",
-        GUESTS.map(|guest| format!("{guest:>15}")).concat()
-    );
+    println!("{:38} {:>12}  {}", "", "the most", GUESTS.map(|guest| format!("{guest:>15}")).concat());
     for (what, (most, found)) in &table {
-        println!(
-            "{what:38} {most:>12}  {}",
-            found.iter().map(|found| format!("{found:>15}")).collect::<String>()
-        );
+        println!("{what:38} {most:>12}  {}", found.iter().map(|found| format!("{found:>15}")).collect::<String>());
     }
     for (what, (most, found)) in table {
         let largest = found.into_iter().max().unwrap_or_default();
-        assert!(
-            2 * most >= 3 * largest,
-            "{what}: the most is {most}, and a real guest has {largest}"
-        );
+        assert!(2 * most >= 3 * largest, "{what}: the most is {most}, and a real guest has {largest}");
     }
 }

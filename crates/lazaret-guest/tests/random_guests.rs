@@ -5,11 +5,7 @@
 //! globals must be the same both times.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_macros,
-    reason = "a test reads its count and prints"
-)]
+#![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test reads its count and prints")]
 
 mod support {
     pub(crate) mod world;
@@ -85,19 +81,15 @@ fn module(seed: u64) -> Vec<u8> {
     let config = Config {
         available_imports: Some(wat::parse_str(IMPORTS).expect("the imports are well-formed")),
         exports: Some(wat::parse_str(EXPORTS).expect("the exports are well-formed")),
-        max_funcs: 6,
-        max_instructions: 60,
+        max_funcs: 4,
+        max_instructions: 40,
         max_globals: 6,
         max_types: 8,
         max_data_segments,
         bulk_memory_enabled,
         reference_types_enabled: rarely,
         multi_value_enabled: rarely,
-        allowed_instructions: if rarely {
-            InstructionKinds::all()
-        } else {
-            InstructionKinds::new(kinds)
-        },
+        allowed_instructions: if rarely { InstructionKinds::all() } else { InstructionKinds::new(kinds) },
         max_memories: 0,
         max_element_segments: 2,
         max_elements: 8,
@@ -112,9 +104,7 @@ fn module(seed: u64) -> Vec<u8> {
         memory64_enabled: false,
         ..Config::default()
     };
-    Module::new(config, &mut Unstructured::new(&bytes))
-        .expect("the bytes suffice")
-        .to_bytes()
+    Module::new(config, &mut Unstructured::new(&bytes)).expect("the bytes suffice").to_bytes()
 }
 
 /// A turn, as far as it can be seen.
@@ -128,54 +118,21 @@ struct Seen {
 }
 
 fn budget() -> Budget {
-    Budget {
-        fuel: 300_000,
-        memory: 4 << 20,
-        wall_ms: 30_000,
-        effects: 50,
-        bytes: 1 << 20,
-    }
+    Budget { fuel: 300_000, memory: 4 << 20, wall_ms: 30_000, effects: 50, bytes: 1 << 20 }
 }
 
 fn take_turn(program: &Program, state: &mut State, number: u8) -> (Seen, Option<(Change, Blobs)>) {
-    let input = Message {
-        sender: None,
-        content_type: "t".into(),
-        body: vec![number; 9].into(),
-    };
+    let input = Message { sender: None, content_type: "t".into(), body: vec![number; 9].into() };
     let budget = budget();
     let world = Box::new(Memory::new(Grants::basic(), budget.clone()));
-    let ran = turn::run(
-        program,
-        state,
-        &Terms {
-            input: &input,
-            budget: &budget,
-        },
-        world,
-    );
+    let ran = turn::run(program, state, &Terms { input: &input, budget: &budget }, world);
     let ending = ran.ending.expect("nothing halts a turn in memory");
     let tape = Memory::tape(ran.world);
     match ran.change {
-        None => (
-            Seen {
-                ending,
-                fuel: ran.fuel,
-                tape,
-                memories: Vec::new(),
-                globals: Vec::new(),
-            },
-            None,
-        ),
+        None => (Seen { ending, fuel: ran.fuel, tape, memories: Vec::new(), globals: Vec::new() }, None),
         Some(change) => {
             let sealed = state.advance(&change);
-            let seen = Seen {
-                ending,
-                fuel: ran.fuel,
-                tape,
-                memories: sealed.memories,
-                globals: sealed.globals,
-            };
+            let seen = Seen { ending, fuel: ran.fuel, tape, memories: sealed.memories, globals: sealed.globals };
             (seen, Some((change, sealed.blobs)))
         }
     }
@@ -236,12 +193,7 @@ fn run(engine: &Engine, frame: &[u8], seed: u64) -> Result<String, String> {
     };
     let (awake, asleep) = (awake(&admitted.program), asleep(&admitted.program));
     if let Some(at) = (0..awake.len()).find(|at| awake[*at] != asleep[*at]) {
-        return Err(format!(
-            "guest {seed}, turn {}: {:?}\nand then: {:?}",
-            at + 1,
-            awake[at],
-            asleep[at]
-        ));
+        return Err(format!("guest {seed}, turn {}: {:?}\nand then: {:?}", at + 1, awake[at], asleep[at]));
     }
     let fared = |turn: &Seen| match &turn.ending {
         Ending::Replied(_) => "replied".to_owned(),
@@ -259,9 +211,7 @@ fn run(engine: &Engine, frame: &[u8], seed: u64) -> Result<String, String> {
 /// The part of a refusal that doesn't name a place.
 fn reason(why: &str) -> String {
     let why = why.split(" (at offset").next().unwrap_or(why);
-    why.split('`')
-        .nth(1)
-        .map_or_else(|| why.chars().take(120).collect(), |quoted| format!("`{quoted}`"))
+    why.split('`').nth(1).map_or_else(|| why.chars().take(120).collect(), |quoted| format!("`{quoted}`"))
 }
 
 /// What came of many guests.
@@ -290,20 +240,13 @@ impl Tally {
     }
 
     fn add(&mut self, other: Self) {
-        other
-            .fared
-            .into_iter()
-            .for_each(|(how, times)| *self.fared.entry(how).or_default() += times);
+        other.fared.into_iter().for_each(|(how, times)| *self.fared.entry(how).or_default() += times);
         self.different.extend(other.different);
         self.panicked.extend(other.panicked);
     }
 
     fn total(&self, part: &str) -> u64 {
-        self.fared
-            .iter()
-            .filter(|(how, _)| how.contains(part))
-            .map(|(_, times)| times)
-            .sum()
+        self.fared.iter().filter(|(how, _)| how.contains(part)).map(|(_, times)| times).sum()
     }
 }
 
@@ -349,8 +292,5 @@ fn random_guests_run_the_same_twice() {
     );
     assert_eq!(panics, 0, "panics of guests {:?}", tally.panicked);
     assert!(tally.different.is_empty(), "{}", tally.different.join("\n"));
-    assert!(
-        2 * tally.total("refused:") <= count,
-        "fewer than half of the guests ran"
-    );
+    assert!(2 * tally.total("refused:") <= count, "fewer than half of the guests ran");
 }

@@ -123,14 +123,16 @@ impl Host {
         older.sort_by_key(|(old, _)| std::cmp::Reverse(old.size));
         older.dedup_by_key(|(old, _)| old.size);
         for (old, note) in older {
-            let proof = prover.consistency(usize::try_from(old.size).unwrap_or(usize::MAX), size).ok_or_else(unprovable)?;
+            let proof =
+                prover.consistency(usize::try_from(old.size).unwrap_or(usize::MAX), size).ok_or_else(unprovable)?;
             builder.checkpoint(&note, &proof)?;
         }
         for seq in seqs {
             let proof = prover.inclusion(usize::try_from(seq).unwrap_or(usize::MAX), size).ok_or_else(unprovable)?;
             builder.entry(read_entry(&self.store, seq)?, &proof)?;
         }
-        let bytes = builder.finish(|digest| self.store.blob(digest).map_err(|why| why.to_string()))?;
+        let bytes = builder.finish(|digest| self.store.blob(digest).map_err(|why| why.to_string()));
+        let bytes = bytes.map_err(HostError::Unexportable)?;
         self.store.commit(Batch { entries: Vec::new(), changes: vec![Change::Checkpoint] })?;
         Ok(bytes)
     }
@@ -156,7 +158,11 @@ fn read_entry(store: &Reader, seq: u64) -> Result<Entry, HostError> {
 }
 
 /// Checks a bundle whole: first everything that needs no engine, then every turn by running it again.
-pub fn verify(engine: &Engine, bytes: &[u8], mut each: impl FnMut(u64, &TurnRecord, &Verdict)) -> Result<BundleReport, HostError> {
+pub fn verify(
+    engine: &Engine,
+    bytes: &[u8],
+    mut each: impl FnMut(u64, &TurnRecord, &Verdict),
+) -> Result<BundleReport, HostError> {
     let checked = bundle::check(bytes)?;
     let mut verdicts = Vec::new();
     {

@@ -115,11 +115,14 @@ pub enum HostError {
         taken: u64,
     },
     /// A selection that names nothing.
-    #[error("`{0}` selects no turn: write AGENT, AGENT:TURN or AGENT:FIRST-LAST")]
+    #[error("`{0}` selects no turn; write AGENT, AGENT:TURN or AGENT:FIRST-LAST")]
     Selection(String),
     /// A bundle is wrong.
     #[error("the bundle can't be believed: {0}")]
     Bundle(#[from] BadBundle),
+    /// A bundle can't be made.
+    #[error("the bundle can't be made: {0}")]
+    Unexportable(BadBundle),
     /// A file of the data root.
     #[error("{what}: {why}")]
     File {

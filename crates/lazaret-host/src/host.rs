@@ -110,7 +110,8 @@ impl Host {
     /// Lets states go, the longest unused first. One that is locked is in use and stays.
     fn let_go(&self) {
         let slots: Vec<_> = lock(&self.slots).values().cloned().collect();
-        let mut free: Vec<_> = slots.iter().filter_map(|slot| slot.try_lock().ok()).filter(|slot| slot.warm.is_some()).collect();
+        let mut free: Vec<_> =
+            slots.iter().filter_map(|slot| slot.try_lock().ok()).filter(|slot| slot.warm.is_some()).collect();
         free.sort_by_key(|slot| slot.used);
         for mut oldest in free {
             if self.warm_bytes.load(Ordering::Relaxed) <= WARM_BYTES {

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use lazaret_exec::{Outside, tools};
 use lazaret_gate::outcome::{Entry, KeyInfo};
 use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, TapeEntry};
-use lazaret_gate::{Answer, AgentId, Budget, Caller, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, mediate};
+use lazaret_gate::{
+    AgentId, Answer, Budget, Caller, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, mediate,
+};
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
 
@@ -189,7 +191,9 @@ impl Journal for TurnJournal {
         }
         let closed = EffectClosed { agent: self.agent.clone(), turn: self.turn, number, outcome: outcome.clone() };
         let batch = Batch { entries: vec![Body::EffectClosed(Box::new(closed))], changes: Vec::new() };
-        self.store.commit(batch).map_err(|why| Halt::InDoubt(format!("`{what}` ended, but that can't be recorded: {why}")))?;
+        self.store
+            .commit(batch)
+            .map_err(|why| Halt::InDoubt(format!("`{what}` ended, but that can't be recorded: {why}")))?;
         self.flushed = self.tape.len();
         Ok(())
     }
@@ -221,7 +225,9 @@ impl Executor for TurnExecutor {
             _ => match self.known.get(permit.number() as usize) {
                 Some(TapeEntry { outcome: Outcome::Done(answer), .. }) => Ok(answer.clone()),
                 Some(TapeEntry { outcome: Outcome::Failed(why), .. }) => Err(why.clone()),
-                Some(TapeEntry { outcome: Outcome::Refused(_), .. }) => Err("refused before the interruption".to_owned()),
+                Some(TapeEntry { outcome: Outcome::Refused(_), .. }) => {
+                    Err("refused before the interruption".to_owned())
+                }
                 None => self.outside.run(permit),
             },
         }

@@ -42,14 +42,15 @@ impl Host {
             return Ok(program.clone());
         }
         let key = self.store.secret(CODE_KEY);
-        let program = match read_file(&self.compiled_path(digest)).and_then(|code| self.engine.unseal(&code, &key, digest)) {
-            Some(program) => program,
-            None => {
-                let program = self.engine.admit(&self.store.blob(digest)?)?.program;
-                self.keep_compiled(digest, &program);
-                program
-            }
-        };
+        let program =
+            match read_file(&self.compiled_path(digest)).and_then(|code| self.engine.unseal(&code, &key, digest)) {
+                Some(program) => program,
+                None => {
+                    let program = self.engine.admit(&self.store.blob(digest)?)?.program;
+                    self.keep_compiled(digest, &program);
+                    program
+                }
+            };
         self.remember(digest, &program);
         Ok(program)
     }

@@ -67,8 +67,13 @@ impl World for Past {
 
 fn differs<T: Serialize>(place: &str, expected: &T, actual: &T) -> Verdict {
     let show = |what: &T| {
-        let text = canonical::encode(what).map_or_else(|why| why.to_string(), |b| String::from_utf8_lossy(&b).into_owned());
-        if text.len() <= 600 { text } else { format!("{}… ({} bytes)", text.chars().take(600).collect::<String>(), text.len()) }
+        let text =
+            canonical::encode(what).map_or_else(|why| why.to_string(), |b| String::from_utf8_lossy(&b).into_owned());
+        if text.len() <= 600 {
+            text
+        } else {
+            format!("{}… ({} bytes)", text.chars().take(600).collect::<String>(), text.len())
+        }
     };
     Verdict::Mismatch(Divergence { place: place.to_owned(), expected: show(expected), actual: show(actual) })
 }
@@ -116,7 +121,8 @@ impl<'a, S: Source> Replayer<'a, S> {
         if !bound || image.turn >= record.turn {
             return Err(missing("the image before is bound to another agent, component, engine or turn"));
         }
-        State::wake(&image, |digest| self.source.blob(digest)).map_err(|why| missing(format!("the image before: {why}")))
+        State::wake(&image, |digest| self.source.blob(digest))
+            .map_err(|why| missing(format!("the image before: {why}")))
     }
 
     /// Runs a recorded turn again and compares.

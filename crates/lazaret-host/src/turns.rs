@@ -124,7 +124,10 @@ impl Host {
         let image: Image = canonical::decode(&self.store.blob(&digest)?)?;
         if image.agent != row.agent || image.component != row.component || image.engine != row.engine {
             let why = "it is bound to another agent, component or engine".to_owned();
-            return Err(HostError::Image { agent: row.agent.clone(), why: lazaret_guest::state::Unwakeable::Damaged(why) });
+            return Err(HostError::Image {
+                agent: row.agent.clone(),
+                why: lazaret_guest::state::Unwakeable::Damaged(why),
+            });
         }
         let fetch = |digest: &Digest| self.store.blob(digest).map_err(|why| why.to_string());
         State::wake(&image, fetch).map_err(|why| HostError::Image { agent: row.agent.clone(), why })
@@ -169,7 +172,8 @@ impl Host {
         ran: Ran,
     ) -> Result<Turn, HostError> {
         let world: Box<dyn Any> = ran.world;
-        let traces = world.downcast::<Live>().map_err(|_| HostError::Halted("its world was lost".into()))?.into_traces();
+        let traces =
+            world.downcast::<Live>().map_err(|_| HostError::Halted("its world was lost".into()))?.into_traces();
         let ending = match ran.ending {
             Ok(ending) => ending,
             Err(halt) => return Err(self.halted(&row, halt, &traces)),
@@ -224,7 +228,9 @@ impl Host {
     fn halted(&self, row: &AgentRow, halt: Halt, traces: &Traces) -> HostError {
         match halt {
             // What may be done again is not in doubt: the turn is taken up, and that effect with it, at the next message.
-            Halt::InDoubt(why) if traces.tape.last().is_some_and(|last| last.effect.is_idempotent()) => HostError::Unwritten(why),
+            Halt::InDoubt(why) if traces.tape.last().is_some_and(|last| last.effect.is_idempotent()) => {
+                HostError::Unwritten(why)
+            }
             Halt::InDoubt(why) => {
                 let turn = row.turn + 1;
                 let number = u32::try_from(traces.tape.len().saturating_sub(1)).unwrap_or(u32::MAX);

@@ -25,21 +25,15 @@ const GROUPS: u64 = 120;
 const AGENTS: u64 = 16;
 const TURNS: u64 = 1000;
 
+type Part = fn(&Store, &Path);
+
 /// All parts, or those that are named on the command line.
 fn main() {
     let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let dir = dir();
     let store = open(&dir.path().join("root"));
-    let parts: [(&str, fn(&Store, &Path)); 4] = [
-        ("groups", groups),
-        ("turns", turns),
-        ("reads", reads),
-        ("verify", verification),
-    ];
-    for (_, part) in parts
-        .iter()
-        .filter(|(name, _)| named.is_empty() || named.iter().any(|named| named == name))
-    {
+    let parts: [(&str, Part); 4] = [("groups", groups), ("turns", turns), ("reads", reads), ("verify", verification)];
+    for (_, part) in parts.iter().filter(|(name, _)| named.is_empty() || named.iter().any(|named| named == name)) {
         part(&store, dir.path());
     }
 }
@@ -51,10 +45,7 @@ fn name(n: u64) -> String {
 /// One group of turn records, and the bytes that they are in the journal.
 fn group(n: u64) -> Vec<Batch> {
     let place = |record| (record % AGENTS, (n * GROUP + record) / AGENTS + 1);
-    (0..GROUP)
-        .map(place)
-        .map(|(agent, number)| turn(&name(agent), number, &format!("message {number}")))
-        .collect()
+    (0..GROUP).map(place).map(|(agent, number)| turn(&name(agent), number, &format!("message {number}"))).collect()
 }
 
 /// Nanoseconds that this thread has been on a processor: what it costs however busy the machine is.
@@ -65,28 +56,18 @@ fn on_cpu() -> u64 {
 
 fn groups(store: &Store, dir: &Path) {
     (0..AGENTS).for_each(|n| drop(store.commit(creation(&name(n))).unwrap()));
-    let mut raw = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(dir.join("raw"))
-        .unwrap();
+    let mut raw = OpenOptions::new().create(true).append(true).open(dir.join("raw")).unwrap();
     let (mut encoding, mut ours, mut theirs, mut cpu) = (Duration::ZERO, Duration::ZERO, Duration::ZERO, 0);
     for n in 0..GROUPS {
         let batches = group(n);
         let start = Instant::now();
-        let tickets: Vec<_> = batches
-            .into_iter()
-            .map(|batch| store.commit_async(batch).unwrap())
-            .collect();
+        let tickets: Vec<_> = batches.into_iter().map(|batch| store.commit_async(batch).unwrap()).collect();
         encoding += start.elapsed();
         let (start, before) = (Instant::now(), on_cpu());
         let placed: Vec<_> = tickets.into_iter().flat_map(|ticket| ticket.wait().unwrap()).collect();
         ours += start.elapsed();
         cpu += on_cpu() - before;
-        let bytes: Vec<_> = placed
-            .iter()
-            .map(|placed| store.entry_bytes(placed.seq).unwrap())
-            .collect();
+        let bytes: Vec<_> = placed.iter().map(|placed| store.entry_bytes(placed.seq).unwrap()).collect();
         let start = Instant::now();
         bytes.iter().for_each(|bytes| raw.write_all(bytes).unwrap());
         raw.sync_data().unwrap();
@@ -99,28 +80,14 @@ fn groups(store: &Store, dir: &Path) {
         rate(ours),
         cpu as f64 / records / 1e3
     );
-    println!(
-        "raw append + fdatasync of the same bytes: {:.0} records/s",
-        rate(theirs)
-    );
+    println!("raw append + fdatasync of the same bytes: {:.0} records/s", rate(theirs));
     println!("ratio {:.2} (at least 0.5)", rate(ours) / rate(theirs));
-    println!(
-        "encoding, on the caller's thread: {:.1} µs each",
-        encoding.as_secs_f64() * 1e6 / records
-    );
+    println!("encoding, on the caller's thread: {:.1} µs each", encoding.as_secs_f64() * 1e6 / records);
 }
 
 fn page(turn: u64, n: u64) -> Vec<u8> {
     let seed = Digest::of(&(turn * 8 + n).to_le_bytes());
-    (0..4096)
-        .map(|at| {
-            if at % 8 < 3 {
-                seed.0[at % 32] ^ (at / 32) as u8
-            } else {
-                0
-            }
-        })
-        .collect()
+    (0..4096).map(|at| if at % 8 < 3 { seed.0[at % 32] ^ (at / 32) as u8 } else { 0 }).collect()
 }
 
 /// One durable turn: a record, six pages, and the changes that go with it, alone in its transaction.
@@ -133,13 +100,8 @@ fn turns(store: &Store, dir: &Path) {
     for number in 1..=TURNS {
         let mut batch = turn("worker", number, "message");
         batch.changes.extend((0..6).map(|n| blob(&page(number, n))));
-        batch
-            .changes
-            .push(set("worker", &format!("key/{}", number % 50), b"a small value", number));
-        batch.changes.push(Change::Unfinished {
-            agent: id("worker"),
-            turn: None,
-        });
+        batch.changes.push(set("worker", &format!("key/{}", number % 50), b"a small value", number));
+        batch.changes.push(Change::Unfinished { agent: id("worker"), turn: None });
         let (start, before) = (Instant::now(), on_cpu());
         store.commit(batch).unwrap();
         ours.push(start.elapsed());
@@ -167,23 +129,13 @@ fn reads(store: &Store, _: &Path) {
         let (start, before) = (Instant::now(), on_cpu());
         (0..20_000).for_each(read);
         let (time, cpu) = (start.elapsed().as_secs_f64() * 1e6, (on_cpu() - before) as f64 / 1e3);
-        println!(
-            "{what}: {:.1} µs, {:.1} µs of processor",
-            time / 20_000.0,
-            cpu / 20_000.0
-        );
+        println!("{what}: {:.1} µs, {:.1} µs of processor", time / 20_000.0, cpu / 20_000.0);
     };
     let pages: Vec<_> = (0..600).map(|n| Digest::of(&page(n % TURNS + 1, n % 6))).collect();
-    time("storage get, there", &|n| {
-        drop(store.storage_get(&agent, &format!("key/{}", n % 50)).unwrap())
-    });
-    time("storage get, not there", &|n| {
-        drop(store.storage_get(&agent, &format!("no/{n}")).unwrap())
-    });
+    time("storage get, there", &|n| drop(store.storage_get(&agent, &format!("key/{}", n % 50)).unwrap()));
+    time("storage get, not there", &|n| drop(store.storage_get(&agent, &format!("no/{n}")).unwrap()));
     time("agent", &|_| drop(store.agent(&agent).unwrap()));
-    time("blob of a page", &|n| {
-        drop(store.blob(&pages[n as usize % pages.len()]).unwrap())
-    });
+    time("blob of a page", &|n| drop(store.blob(&pages[n as usize % pages.len()]).unwrap()));
 }
 
 fn verification(store: &Store, _: &Path) {
@@ -197,8 +149,5 @@ fn verification(store: &Store, _: &Path) {
     );
     let start = Instant::now();
     let size = store.prover().unwrap().size();
-    println!(
-        "prover over {size} leaves: {:.1} ms",
-        start.elapsed().as_secs_f64() * 1e3
-    );
+    println!("prover over {size} leaves: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
 }

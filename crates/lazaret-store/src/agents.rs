@@ -91,11 +91,7 @@ pub struct AgentRow {
 impl AgentRow {
     fn from_row(row: &rusqlite::Row<'_>) -> Result<Self, StoreError> {
         let (agent, bytes, digest) = (row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?);
-        let parts = agent
-            .as_bytes()
-            .ok()
-            .zip(bytes.as_blob().ok())
-            .zip(digest.as_blob().ok());
+        let parts = agent.as_bytes().ok().zip(bytes.as_blob().ok()).zip(digest.as_blob().ok());
         let damaged = || StoreError::damaged("an agent's row");
         let ((name, bytes), digest) = parts.ok_or_else(damaged)?;
         if digest_of(digest) != Some(seal("agents", &[name, bytes])) {
@@ -104,8 +100,7 @@ impl AgentRow {
         }
         // The digest is over these very bytes, so they need not be in canonical form as well.
         let row: Option<Self> = serde_json::from_slice(bytes).ok();
-        row.filter(|row| row.agent.as_str().as_bytes() == name)
-            .ok_or_else(damaged)
+        row.filter(|row| row.agent.as_str().as_bytes() == name).ok_or_else(damaged)
     }
 
     fn write(&self, conn: &Connection) -> Result<(), StoreError> {
@@ -133,10 +128,7 @@ pub(crate) const NO_TRAIL: Digest = Digest([0; 32]);
 /// One agent's row, if it can be found.
 pub(crate) fn look_up(conn: &Connection, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
     let mut query = conn.prepare_cached("SELECT agent, row, digest FROM agents WHERE agent = ?1")?;
-    query
-        .query_row([agent.as_str()], |row| Ok(AgentRow::from_row(row)))
-        .optional()?
-        .transpose()
+    query.query_row([agent.as_str()], |row| Ok(AgentRow::from_row(row))).optional()?.transpose()
 }
 
 /// One agent, removed ones included. A miss is only believed after every row that must be there was seen.
@@ -198,10 +190,7 @@ pub(crate) struct Touched<'a> {
 
 impl<'a> Touched<'a> {
     pub(crate) fn new(before: &'a Loaded) -> Self {
-        Self {
-            rows: BTreeMap::new(),
-            before,
-        }
+        Self { rows: BTreeMap::new(), before }
     }
 
     /// A row to change, whatever its state.
@@ -212,9 +201,7 @@ impl<'a> Touched<'a> {
             let row = row.ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })?;
             self.rows.insert(agent.clone(), row);
         }
-        self.rows
-            .get_mut(agent)
-            .ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })
+        self.rows.get_mut(agent).ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })
     }
 
     /// A row to change, of an agent that wasn't removed.
@@ -238,23 +225,12 @@ impl<'a> Touched<'a> {
             return Err(StoreError::NameTaken { agent: new.agent });
         }
         // A row that got lost would let a name be used twice.
-        let count: i64 = conn
-            .prepare_cached("SELECT count(*) FROM agents")?
-            .query_row([], |row| row.get(0))?;
+        let count: i64 = conn.prepare_cached("SELECT count(*) FROM agents")?.query_row([], |row| row.get(0))?;
         if count.cast_unsigned() != head.agents {
             return Err(StoreError::damaged("the list of agents"));
         }
         head.agents += 1;
-        let NewAgent {
-            agent,
-            component,
-            world,
-            engine,
-            grants,
-            budget,
-            image,
-            entry: _,
-        } = new;
+        let NewAgent { agent, component, world, engine, grants, budget, image, entry: _ } = new;
         let (state, unfinished, trail) = (AgentState::Asleep, None, NO_TRAIL);
         let row = AgentRow {
             agent,

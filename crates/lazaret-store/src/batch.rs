@@ -142,17 +142,9 @@ impl Prepared {
             let bytes = canonical::encode(body)?;
             // Room for the frame, which is put round it later.
             if bytes.len() + 256 > MAX_ENTRY {
-                return Err(StoreError::bad(format!(
-                    "an entry of {} bytes; the most is {MAX_ENTRY}",
-                    bytes.len()
-                )));
+                return Err(StoreError::bad(format!("an entry of {} bytes; the most is {MAX_ENTRY}", bytes.len())));
             }
-            Ok(Encoded {
-                kind: body.kind(),
-                agent: body.agent().cloned(),
-                turn: turn_of(body),
-                bytes,
-            })
+            Ok(Encoded { kind: body.kind(), agent: body.agent().cloned(), turn: turn_of(body), bytes })
         };
         let entries = batch.entries.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
         let (mut blobs, mut changes, mut wants_checkpoint) = (Vec::new(), Vec::new(), false);
@@ -163,12 +155,7 @@ impl Prepared {
                 change => changes.push(change),
             }
         }
-        Ok(Self {
-            entries,
-            blobs,
-            changes,
-            wants_checkpoint,
-        })
+        Ok(Self { entries, blobs, changes, wants_checkpoint })
     }
 
     /// Writes it inside the open transaction. After an error the caller undoes both the transaction and `head`.
@@ -180,20 +167,15 @@ impl Prepared {
         time: u64,
     ) -> Result<Vec<Placed>, StoreError> {
         self.blobs.iter().try_for_each(|blob| blob.write(conn))?;
-        let placed: Vec<Placed> = self
-            .entries
-            .iter()
-            .map(|entry| append(conn, head, entry, time))
-            .collect::<Result<_, _>>()?;
+        let placed: Vec<Placed> =
+            self.entries.iter().map(|entry| append(conn, head, entry, time)).collect::<Result<_, _>>()?;
         let mut agents = Touched::new(loaded);
         for change in self.changes {
             make(conn, head, &mut agents, &placed, change)?;
         }
         for (entry, placed) in self.entries.iter().zip(&placed) {
             if let Some(agent) = &entry.agent {
-                agents
-                    .any(conn, agent)?
-                    .extend_trail(placed.seq, entry.kind, entry.turn);
+                agents.any(conn, agent)?.extend_trail(placed.seq, entry.kind, entry.turn);
             }
         }
         let touched = agents.into_rows();
@@ -207,16 +189,15 @@ fn append(conn: &Connection, head: &mut Head, entry: &Encoded, time: u64) -> Res
     let bytes = frame(&entry.bytes, &head.hash, seq, time);
     let (hash, leaf) = (Digest::of(&bytes), merkle::leaf(&bytes));
     let agent = entry.agent.as_ref().map(AgentId::as_str);
-    conn.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?
-        .execute(params![
-            seq.cast_signed(),
-            entry.kind,
-            agent,
-            entry.turn.map(u64::cast_signed),
-            hash.0,
-            leaf,
-            bytes
-        ])?;
+    conn.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
+        seq.cast_signed(),
+        entry.kind,
+        agent,
+        entry.turn.map(u64::cast_signed),
+        hash.0,
+        leaf,
+        bytes
+    ])?;
     head.frontier.push(leaf);
     head.hash = hash;
     Ok(Placed { seq, hash })
@@ -238,20 +219,10 @@ fn make(
             let hash = entry_hash(new.entry)?;
             agents.create(conn, head, new, hash)?;
         }
-        Change::Turned {
-            agent,
-            turn,
-            image,
-            entry,
-            kept,
-        } => {
+        Change::Turned { agent, turn, image, entry, kept } => {
             let row = agents.living(conn, &agent)?;
             if turn != row.turn + 1 {
-                return Err(StoreError::OutOfTurn {
-                    agent,
-                    taken: row.turn,
-                    turn,
-                });
+                return Err(StoreError::OutOfTurn { agent, taken: row.turn, turn });
             }
             row.turn = turn;
             row.last_entry = entry_hash(entry)?;
@@ -260,21 +231,12 @@ fn make(
                 row.image = image;
             }
         }
-        Change::RemoveAgent { agent }
-        | Change::SetState {
-            agent,
-            state: AgentState::Removed,
-        } => {
+        Change::RemoveAgent { agent } | Change::SetState { agent, state: AgentState::Removed } => {
             agents.remove(conn, &agent)?;
         }
         Change::SetState { agent, state } => agents.living(conn, &agent)?.state = state,
         Change::Unfinished { agent, turn } => agents.living(conn, &agent)?.unfinished = turn,
-        Change::StorageSet {
-            agent,
-            key,
-            value,
-            version,
-        } => {
+        Change::StorageSet { agent, key, value, version } => {
             agents.living(conn, &agent)?;
             storage::set(conn, &agent, &key, &value, version)?;
         }

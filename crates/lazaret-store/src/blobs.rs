@@ -18,10 +18,7 @@ impl Packed {
     /// Checks the name and compresses, on the caller's thread.
     pub(crate) fn new(digest: Digest, bytes: Vec<u8>) -> Result<Self, StoreError> {
         if bytes.len() > MAX_BLOB {
-            return Err(StoreError::bad(format!(
-                "a blob of {} bytes; the most is {MAX_BLOB}",
-                bytes.len()
-            )));
+            return Err(StoreError::bad(format!("a blob of {} bytes; the most is {MAX_BLOB}", bytes.len())));
         }
         if Digest::of(&bytes) != digest {
             return Err(StoreError::bad(format!("the blob called {digest} is another one")));
@@ -30,20 +27,10 @@ impl Packed {
         if size >= MIN_PACKED {
             let packed = lz4_flex::block::compress(&bytes);
             if packed.len() < size {
-                return Ok(Self {
-                    digest,
-                    size,
-                    packed: true,
-                    bytes: packed,
-                });
+                return Ok(Self { digest, size, packed: true, bytes: packed });
             }
         }
-        Ok(Self {
-            digest,
-            size,
-            packed: false,
-            bytes,
-        })
+        Ok(Self { digest, size, packed: false, bytes })
     }
 
     pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
@@ -54,16 +41,12 @@ impl Packed {
 }
 
 pub(crate) fn has(conn: &Connection, digest: &Digest) -> Result<bool, StoreError> {
-    Ok(conn
-        .prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?
-        .exists([digest.0])?)
+    Ok(conn.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?.exists([digest.0])?)
 }
 
 pub(crate) fn get(conn: &Connection, digest: &Digest) -> Result<Vec<u8>, StoreError> {
     let mut query = conn.prepare_cached("SELECT size, packed, bytes FROM blobs WHERE digest = ?1")?;
-    let found = query
-        .query_row([digest.0], |row| Ok(unpack(digest, row, 0)))
-        .optional()?;
+    let found = query.query_row([digest.0], |row| Ok(unpack(digest, row, 0))).optional()?;
     found.unwrap_or(Err(StoreError::NoSuchBlob { digest: *digest }))
 }
 
@@ -71,20 +54,13 @@ fn unpack(digest: &Digest, row: &rusqlite::Row<'_>, first: usize) -> Result<Vec<
     let damaged = || StoreError::damaged(format!("blob {digest}"));
     let (size, packed): (i64, i64) = (row.get(first)?, row.get(first + 1)?);
     let bytes = row.get_ref(first + 2)?.as_blob().map_err(|_| damaged())?;
-    let size = usize::try_from(size)
-        .ok()
-        .filter(|size| *size <= MAX_BLOB)
-        .ok_or_else(damaged)?;
+    let size = usize::try_from(size).ok().filter(|size| *size <= MAX_BLOB).ok_or_else(damaged)?;
     let bytes = match packed {
         0 => bytes.to_vec(),
         1 if size / MAX_EXPANSION <= bytes.len() => lz4_flex::block::decompress(bytes, size).map_err(|_| damaged())?,
         _ => return Err(damaged()),
     };
-    if bytes.len() == size && Digest::of(&bytes) == *digest {
-        Ok(bytes)
-    } else {
-        Err(damaged())
-    }
+    if bytes.len() == size && Digest::of(&bytes) == *digest { Ok(bytes) } else { Err(damaged()) }
 }
 
 /// Reads every blob, by its row and by its name; the number of them.

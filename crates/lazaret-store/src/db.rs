@@ -75,11 +75,7 @@ impl Pool {
     /// Opens the first one, so that what is wrong shows now.
     #[expect(clippy::disallowed_methods, reason = "the log lies in the data root")]
     pub(crate) fn open(path: PathBuf, log: &Path) -> Result<Self, StoreError> {
-        let mut pool = Self {
-            path,
-            immutable: false,
-            idle: Mutex::default(),
-        };
+        let mut pool = Self { path, immutable: false, idle: Mutex::default() };
         let first = match pool.connect() {
             Ok(conn) => conn,
             Err(why) if log.metadata().is_ok_and(|log| log.len() > 0) => return Err(why),

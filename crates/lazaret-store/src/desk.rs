@@ -52,19 +52,7 @@ impl Desk {
             told.store(pages.cast_unsigned(), Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Self {
-            conn,
-            key,
-            now,
-            head,
-            uncertain: false,
-            frames,
-            log: LogFile {
-                path: log,
-                len: 0,
-                commits: 0,
-            },
-        })
+        Ok(Self { conn, key, now, head, uncertain: false, frames, log: LogFile { path: log, len: 0, commits: 0 } })
     }
 
     /// Frames in the log after the last commit.
@@ -177,9 +165,7 @@ impl Desk {
                 self.head = head;
                 self.uncertain = false;
                 // What is left of the failed write further on stops to matter once the log starts anew.
-                let _ = self
-                    .conn
-                    .wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::TRUNCATE);
+                let _ = self.conn.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::TRUNCATE);
                 self.log.len = 0;
                 Ok(())
             }

@@ -165,7 +165,7 @@ pub enum StoreError {
         message: u64,
     },
     /// Nothing with that digest.
-    #[error("there is no blob {digest}")]
+    #[error("blob {digest} is missing; restore `lazaret.db` from a backup")]
     NoSuchBlob {
         /// Which.
         digest: Digest,
@@ -227,10 +227,7 @@ impl StoreError {
                 Self::ReadOnly { path: path.to_owned() }
             }
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::DiskFull,
-            _ => Self::Io {
-                what: format!("{what} `{}`", path.display()),
-                why: why.to_string(),
-            },
+            _ => Self::Io { what: format!("{what} `{}`", path.display()), why: why.to_string() },
         }
     }
 
@@ -250,19 +247,16 @@ impl From<rusqlite::Error> for StoreError {
         match code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Self::Corrupt { why: why.to_string() },
             ErrorCode::DiskFull => Self::DiskFull,
-            ErrorCode::ReadOnly => Self::ReadOnly {
-                path: "lazaret.db".into(),
-            },
+            // There is no room for the log's index: SQLite has a code of its own for that.
+            _ if extended == rusqlite::ffi::SQLITE_IOERR_SHMSIZE => Self::DiskFull,
+            ErrorCode::ReadOnly => Self::ReadOnly { path: "lazaret.db".into() },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Self::Busy { pid: None },
             // The writer keeps every rule, so a row that breaks one was put there by somebody else.
             ErrorCode::ConstraintViolation => Self::damaged(format!("a row of the database ({why})")),
             ErrorCode::TooBig => Self::bad(why.to_string()),
             // A damaged schema, or one that names what isn't there.
             ErrorCode::Unknown | ErrorCode::SchemaChanged => Self::Corrupt { why: why.to_string() },
-            _ => Self::Io {
-                what: "the database".into(),
-                why: format!("{why} (SQLite code {extended})"),
-            },
+            _ => Self::Io { what: "the database".into(), why: format!("{why} (SQLite code {extended})") },
         }
     }
 }
@@ -272,10 +266,9 @@ impl From<Broken> for StoreError {
         match broken {
             Broken::Unreadable { seq, why } => Self::Broken { seq, why },
             Broken::OutOfPlace { expected, found } => Self::broken(expected, format!("it says it is entry {found}")),
-            Broken::Unlinked { seq, expected, found } => Self::broken(
-                seq,
-                format!("it follows {found}, but the entry before it hashes to {expected}"),
-            ),
+            Broken::Unlinked { seq, expected, found } => {
+                Self::broken(seq, format!("it follows {found}, but the entry before it hashes to {expected}"))
+            }
         }
     }
 }

@@ -30,14 +30,7 @@ pub(crate) struct Head {
 impl Default for Head {
     fn default() -> Self {
         let frontier = Frontier::default();
-        Self {
-            frontier,
-            hash: NO_ENTRY,
-            note: String::new(),
-            agents: 0,
-            checkpoints: 0,
-            messages: 0,
-        }
+        Self { frontier, hash: NO_ENTRY, note: String::new(), agents: 0, checkpoints: 0, messages: 0 }
     }
 }
 
@@ -54,18 +47,7 @@ impl Head {
     fn seal(&self, peaks: &[u8]) -> Digest {
         let numbers = [self.size(), self.agents, self.checkpoints, self.messages].map(u64::to_le_bytes);
         let [size, agents, checkpoints, messages] = &numbers;
-        seal(
-            "head",
-            &[
-                size,
-                peaks,
-                &self.hash.0,
-                self.note.as_bytes(),
-                agents,
-                checkpoints,
-                messages,
-            ],
-        )
+        seal("head", &[size, peaks, &self.hash.0, self.note.as_bytes(), agents, checkpoints, messages])
     }
 
     /// Reads the row; `None` if nothing was ever written.
@@ -87,14 +69,7 @@ impl Head {
         let frontier = Frontier::restore(size.cast_unsigned(), whole.to_vec()).filter(|_| rest.is_empty());
         let [agents, checkpoints, messages] = counts.map(i64::cast_unsigned);
         let hash = digest_of(&hash).ok_or_else(damaged)?;
-        let head = Self {
-            frontier: frontier.ok_or_else(damaged)?,
-            hash,
-            note,
-            agents,
-            checkpoints,
-            messages,
-        };
+        let head = Self { frontier: frontier.ok_or_else(damaged)?, hash, note, agents, checkpoints, messages };
         if digest_of(&digest) != Some(head.seal(&peaks)) {
             return Err(damaged());
         }
@@ -108,17 +83,14 @@ impl Head {
 
     /// Signs what stands now.
     pub(crate) fn sign(&mut self, key: &HostKey) {
-        let checkpoint = Checkpoint {
-            size: self.size(),
-            root: self.frontier.root(),
-        };
+        let checkpoint = Checkpoint { size: self.size(), root: self.frontier.root() };
         self.note = key.verifier().sign(&checkpoint, key.signing());
     }
 
     pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
         let peaks = self.frontier.peaks().concat();
-        conn.prepare_cached("INSERT OR REPLACE INTO head VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
-            .execute(params![
+        conn.prepare_cached("INSERT OR REPLACE INTO head VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?.execute(
+            params![
                 self.size().cast_signed(),
                 peaks,
                 self.hash.0,
@@ -127,7 +99,8 @@ impl Head {
                 self.checkpoints.cast_signed(),
                 self.messages.cast_signed(),
                 self.seal(&peaks).0,
-            ])?;
+            ],
+        )?;
         Ok(())
     }
 
@@ -151,15 +124,15 @@ impl Head {
         if last.map_or(0, |last| last.cast_unsigned() + 1) != self.size() {
             return Err(StoreError::broken(
                 self.size(),
-                format!("{} entries were signed, the last one present is {last:?}", self.size()),
+                format!(
+                    "{} entries were signed, and the last one that is there is {}",
+                    self.size(),
+                    last.map_or_else(|| "none".to_owned(), |last| last.to_string())
+                ),
             ));
         }
         let Some(last) = last else { return Ok(()) };
         let row = crate::journal::Row::read(conn, last.cast_unsigned())?;
-        if row.is_some_and(|row| row.hash == self.hash) {
-            Ok(())
-        } else {
-            Err(damaged())
-        }
+        if row.is_some_and(|row| row.hash == self.hash) { Ok(()) } else { Err(damaged()) }
     }
 }

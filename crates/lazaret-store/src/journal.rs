@@ -55,11 +55,7 @@ fn last_turn(bytes: &[u8]) -> Option<u64> {
     const MARK: &[u8] = b"}},\"prev\":\"";
     let window = &bytes[bytes.len().saturating_sub(160)..];
     let end = bytes.len() - window.len() + window.windows(MARK.len()).rposition(|part| part == MARK)?;
-    let digits = bytes[..end]
-        .iter()
-        .rev()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let digits = bytes[..end].iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let start = end - digits;
     bytes[..start].ends_with(b",\"turn\":").then_some(())?;
     str::from_utf8(&bytes[start..end]).ok()?.parse().ok()
@@ -87,18 +83,12 @@ impl<'a> Row<'a> {
         let unlike = |what: &str| StoreError::broken(seq, format!("its {what} is not what was written"));
         let found = row.get_ref(0)?.as_i64().map_err(|_| unlike("place"))?.cast_unsigned();
         if found != seq {
-            return Err(StoreError::broken(
-                seq,
-                format!("it is missing; the next one is {found}"),
-            ));
+            return Err(StoreError::broken(seq, format!("it is missing; the next one is {found}")));
         }
         let text = |column| row.get_ref(column).map_err(StoreError::from);
         let bytes = text(6)?.as_blob().map_err(|_| unlike("content"))?;
         let peek = Peek::at(bytes).ok_or_else(|| unlike("content"))?;
-        let turn = text(3)?
-            .as_i64_or_null()
-            .map_err(|_| unlike("turn"))?
-            .map(i64::cast_unsigned);
+        let turn = text(3)?.as_i64_or_null().map_err(|_| unlike("turn"))?.map(i64::cast_unsigned);
         if text(1)?.as_str().ok() != Some(peek.kind) {
             return Err(unlike("kind"));
         }
@@ -108,17 +98,8 @@ impl<'a> Row<'a> {
         if turn != peek.turn {
             return Err(unlike("turn"));
         }
-        let hash = text(4)?
-            .as_blob()
-            .ok()
-            .and_then(digest_of)
-            .ok_or_else(|| unlike("hash"))?;
-        let leaf = text(5)?
-            .as_blob()
-            .ok()
-            .and_then(digest_of)
-            .ok_or_else(|| unlike("leaf"))?
-            .0;
+        let hash = text(4)?.as_blob().ok().and_then(digest_of).ok_or_else(|| unlike("hash"))?;
+        let leaf = text(5)?.as_blob().ok().and_then(digest_of).ok_or_else(|| unlike("leaf"))?.0;
         Ok(Self { seq, hash, leaf, bytes })
     }
 
@@ -134,10 +115,7 @@ impl<'a> Row<'a> {
     pub(crate) fn read(conn: &Connection, seq: u64) -> Result<Option<Owned>, StoreError> {
         let mut query = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM journal WHERE seq = ?1"))?;
         let found = query.query_row([seq.cast_signed()], |row| {
-            Ok(Row::checked(row, seq).map(|row| Owned {
-                hash: row.hash,
-                bytes: row.bytes.to_vec(),
-            }))
+            Ok(Row::checked(row, seq).map(|row| Owned { hash: row.hash, bytes: row.bytes.to_vec() }))
         });
         found.optional()?.transpose()
     }
@@ -168,9 +146,8 @@ pub(crate) fn each(
     mut visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
 ) -> Result<(), StoreError> {
     let end = range.end.min(Head::require(conn)?.size());
-    let mut query = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM journal WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"
-    ))?;
+    let mut query =
+        conn.prepare_cached(&format!("SELECT {COLUMNS} FROM journal WHERE seq >= ?1 AND seq < ?2 ORDER BY seq"))?;
     if range.start >= end {
         return Ok(());
     }
@@ -193,23 +170,13 @@ fn trail(conn: &Connection, agent: &AgentId) -> Result<Vec<(u64, String, Option<
         conn.prepare_cached("SELECT seq, kind, turn FROM journal INDEXED BY journal_agent WHERE agent = ?1")?;
     let found = query.query_map([agent.as_str()], |row| {
         let turn: Option<i64> = row.get(2)?;
-        Ok((
-            row.get::<_, i64>(0)?.cast_unsigned(),
-            row.get(1)?,
-            turn.map(i64::cast_unsigned),
-        ))
+        Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?, turn.map(i64::cast_unsigned)))
     })?;
     let mut found: Vec<(u64, String, Option<u64>)> = found.collect::<Result<_, _>>()?;
     found.sort_unstable();
     let expected = std::mem::replace(&mut row.trail, NO_TRAIL);
-    found
-        .iter()
-        .for_each(|(seq, kind, turn)| row.extend_trail(*seq, kind, *turn));
-    if row.trail == expected {
-        Ok(found)
-    } else {
-        Err(StoreError::damaged(format!("the index of agent `{agent}`")))
-    }
+    found.iter().for_each(|(seq, kind, turn)| row.extend_trail(*seq, kind, *turn));
+    if row.trail == expected { Ok(found) } else { Err(StoreError::damaged(format!("the index of agent `{agent}`"))) }
 }
 
 pub(crate) fn of_agent(
@@ -230,29 +197,15 @@ pub(crate) fn turn(conn: &Connection, agent: &AgentId, turn: u64) -> Result<Opti
     let mut query = conn.prepare_cached(
         "SELECT seq FROM journal INDEXED BY journal_agent WHERE agent = ?1 AND turn = ?2 AND kind = 'turn'",
     )?;
-    let seq: Option<i64> = query
-        .query_row(params![agent.as_str(), turn.cast_signed()], |row| row.get(0))
-        .optional()?;
+    let seq: Option<i64> = query.query_row(params![agent.as_str(), turn.cast_signed()], |row| row.get(0)).optional()?;
     let damaged = || StoreError::damaged(format!("the index of agent `{agent}`"));
     let Some(seq) = seq.map(i64::cast_unsigned) else {
         let taken = agents::find(conn, agent)?.map_or(0, |row| row.turn);
-        return if turn == 0 || turn > taken {
-            Ok(None)
-        } else {
-            Err(damaged())
-        };
+        return if turn == 0 || turn > taken { Ok(None) } else { Err(damaged()) };
     };
     let row = entry(conn, seq)?;
-    let wanted = Peek {
-        kind: "turn",
-        agent: Some(agent.as_str()),
-        turn: Some(turn),
-    };
-    if Peek::at(&row.bytes) == Some(wanted) {
-        Ok(Some((seq, row.hash)))
-    } else {
-        Err(damaged())
-    }
+    let wanted = Peek { kind: "turn", agent: Some(agent.as_str()), turn: Some(turn) };
+    if Peek::at(&row.bytes) == Some(wanted) { Ok(Some((seq, row.hash))) } else { Err(damaged()) }
 }
 
 /// What is on disk of a turn that isn't over.
@@ -272,18 +225,11 @@ pub(crate) fn prover(conn: &Connection, verifier: &Verifier) -> Result<Prover, S
     let mut leaves = Vec::new();
     while let Some(row) = rows.next()? {
         let leaf = row.get_ref(0)?.as_blob().ok().and_then(digest_of);
-        leaves.push(
-            leaf.ok_or_else(|| StoreError::broken(leaves.len() as u64, "its leaf is not what was written"))?
-                .0,
-        );
+        leaves.push(leaf.ok_or_else(|| StoreError::broken(leaves.len() as u64, "its leaf is not what was written"))?.0);
     }
     let prover = Prover::new(leaves);
     let whole = prover.size() as u64 == checkpoint.size && prover.root(prover.size()) == Some(checkpoint.root);
-    if whole {
-        Ok(prover)
-    } else {
-        Err(StoreError::damaged("the journal's tree"))
-    }
+    if whole { Ok(prover) } else { Err(StoreError::damaged("the journal's tree")) }
 }
 
 /// The checkpoints that were asked for, oldest first, each with its note.
@@ -300,11 +246,7 @@ pub(crate) fn checkpoints(conn: &Connection, verifier: &Verifier) -> Result<Vec<
         }
         all.push((checkpoint, note));
     }
-    if all.len() as u64 == Head::require(conn)?.checkpoints {
-        Ok(all)
-    } else {
-        Err(damaged())
-    }
+    if all.len() as u64 == Head::require(conn)?.checkpoints { Ok(all) } else { Err(damaged()) }
 }
 
 /// Whether there is any entry.

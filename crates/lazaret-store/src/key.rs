@@ -1,10 +1,6 @@
 //! The host's key: 32 bytes from which everything that proves this host is derived.
 
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "the key lies in the data root"
-)]
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the key lies in the data root")]
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -25,10 +21,7 @@ pub(crate) struct HostKey {
 impl HostKey {
     fn from_seed(seed: &[u8; 32]) -> Self {
         let signing = SigningKey::from_bytes(seed);
-        Self {
-            verifier: Verifier::of_host(signing.verifying_key()),
-            signing,
-        }
+        Self { verifier: Verifier::of_host(signing.verifying_key()), signing }
     }
 
     /// Reads the key; `None` if there is none.
@@ -40,9 +33,7 @@ impl HostKey {
             Err(why) => return Err(StoreError::io("opening", &path, &why)),
         };
         let mut seed = Vec::with_capacity(33);
-        file.take(33)
-            .read_to_end(&mut seed)
-            .map_err(|why| StoreError::io("reading", &path, &why))?;
+        file.take(33).read_to_end(&mut seed).map_err(|why| StoreError::io("reading", &path, &why))?;
         let seed: [u8; 32] = seed.as_slice().try_into().map_err(|_| StoreError::KeyBad {
             path,
             why: match seed.len() {
@@ -70,22 +61,15 @@ impl HostKey {
         let path = root.key();
         let failed = |why: std::io::Error| StoreError::io("writing", &path, &why);
         let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(|why| StoreError::Io {
-            what: "drawing random bytes".into(),
-            why: why.to_string(),
-        })?;
+        getrandom::fill(&mut seed)
+            .map_err(|why| StoreError::Io { what: "drawing random bytes".into(), why: why.to_string() })?;
         let aside = path.with_extension("key.new");
         // The lock is held, so one that is there already was left by a crash.
         match fs::remove_file(&aside) {
             Err(why) if why.kind() != ErrorKind::NotFound => return Err(failed(why)),
             _ => {}
         }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&aside)
-            .map_err(failed)?;
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&aside).map_err(failed)?;
         file.write_all(&seed).and_then(|()| file.sync_all()).map_err(failed)?;
         fs::rename(&aside, &path).map_err(failed)?;
         root.sync()?;

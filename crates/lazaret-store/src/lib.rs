@@ -70,9 +70,7 @@ pub struct Store {
 
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Store")
-            .field("verifier", self.reader.verifier())
-            .finish_non_exhaustive()
+        f.debug_struct("Store").field("verifier", self.reader.verifier()).finish_non_exhaustive()
     }
 }
 
@@ -92,7 +90,7 @@ impl Store {
         log::check(&root.log())?;
         root.make_database()?;
         let mut conn = db::open_writer(&root.database()).map_err(|why| not_ours(&root, why))?;
-        schema::migrate(&mut conn, &root.database())?;
+        schema::migrate(&mut conn, &root.database()).map_err(|why| not_ours(&root, why))?;
         db::enable_log(&conn)?;
         let head = Head::read(&conn)?;
         if head.is_none() && journal::begun(&conn)? {
@@ -109,12 +107,7 @@ impl Store {
         }
         let reader = Reader::over(Pool::open(root.database(), &root.log())?, key.verifier().clone())?;
         let writer = Writer::new(desk, &root.database())?;
-        Ok(Self {
-            reader,
-            writer,
-            key,
-            _lock: lock,
-        })
+        Ok(Self { reader, writer, key, _lock: lock })
     }
 
     /// Opens a data root to read, whether or not another process writes it.
@@ -150,27 +143,18 @@ impl Drop for Store {
 
 /// The first entry, and the first checkpoint.
 fn begin(desk: &mut Desk, key: &HostKey) -> Result<(), StoreError> {
-    let genesis = Genesis {
-        format: JOURNAL_FORMAT.to_owned(),
-        key: key.verifier().to_text(),
-    };
-    let batch = Batch {
-        entries: vec![Body::Genesis(genesis)],
-        changes: vec![Change::Checkpoint],
-    };
-    desk.commit(vec![Prepared::new(batch)?])
-        .pop()
-        .unwrap_or(Err(StoreError::Closed))?;
+    let genesis = Genesis { format: JOURNAL_FORMAT.to_owned(), key: key.verifier().to_text() };
+    let batch = Batch { entries: vec![Body::Genesis(genesis)], changes: vec![Change::Checkpoint] };
+    desk.commit(vec![Prepared::new(batch)?]).pop().unwrap_or(Err(StoreError::Closed))?;
     Ok(())
 }
 
 /// SQLite says "corrupt" of a file that never was a database.
 fn not_ours(root: &Root, why: StoreError) -> StoreError {
     match why {
-        StoreError::Corrupt { why } => StoreError::NotOurs {
-            path: root.database(),
-            why,
-        },
+        // Where the host's key is, it was one.
+        StoreError::Corrupt { why } if !root.key().exists() => StoreError::NotOurs { path: root.database(), why },
+        StoreError::NotOurs { why, .. } if root.key().exists() => StoreError::Corrupt { why },
         why => why,
     }
 }

@@ -31,20 +31,13 @@ pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
 }
 
 fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|word| word.try_into().ok())
-        .map_or(0, u32::from_be_bytes)
+    bytes.get(at..at + 4).and_then(|word| word.try_into().ok()).map_or(0, u32::from_be_bytes)
 }
 
 /// SQLite's checksum: two running sums over pairs of words, in the byte order that the log's first word names.
 fn sum(bytes: &[u8], big_endian: bool, start: (u32, u32)) -> (u32, u32) {
     let read = |word: &[u8; 4]| {
-        if big_endian {
-            u32::from_be_bytes(*word)
-        } else {
-            u32::from_le_bytes(*word)
-        }
+        if big_endian { u32::from_be_bytes(*word) } else { u32::from_le_bytes(*word) }
     };
     let (words, _) = bytes.as_chunks::<4>();
     words.chunks_exact(2).fold(start, |(first, second), pair| {
@@ -66,11 +59,7 @@ fn scan(log: &[u8]) -> Option<(usize, u64)> {
     let (frames, _) = (log.get(HEADER..)?.chunks_exact(FRAME + size), ());
     let salt = |at: &[u8], first| u64::from(word(at, first)) << 32 | u64::from(word(at, first + 4));
     let mut frames = frames.enumerate().peekable();
-    let wanted = if header_holds {
-        salt(log, 16)
-    } else {
-        salt(frames.peek()?.1, 8)
-    };
+    let wanted = if header_holds { salt(log, 16) } else { salt(frames.peek()?.1, 8) };
     let (mut broken, mut commits) = ((!header_holds).then_some(0), 0);
     for (number, frame) in frames {
         if broken.is_none() {
@@ -100,8 +89,7 @@ mod tests {
         conn.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (a BLOB);")
             .expect("a table");
         for _ in 0..4 {
-            conn.execute("INSERT INTO t VALUES (randomblob(9000))", [])
-                .expect("a row");
+            conn.execute("INSERT INTO t VALUES (randomblob(9000))", []).expect("a row");
         }
         fs::read(dir.path().join("x.db-wal")).expect("a log")
     }

@@ -38,24 +38,15 @@ pub(crate) fn len(conn: &Connection, agent: &AgentId) -> Result<u64, StoreError>
 /// The oldest one. The agent's own row says which that is.
 pub(crate) fn next(conn: &Connection, agent: &AgentId) -> Result<Option<(u64, Message)>, StoreError> {
     let row = agents::living(conn, agent)?;
-    row.queued
-        .first()
-        .map(|id| Ok((*id, read(conn, agent, *id)?)))
-        .transpose()
+    row.queued.first().map(|id| Ok((*id, read(conn, agent, *id)?))).transpose()
 }
 
 /// Reads every message of an agent.
 pub(crate) fn check(conn: &Connection, row: &AgentRow) -> Result<(), StoreError> {
-    row.queued
-        .iter()
-        .try_for_each(|id| read(conn, &row.agent, *id).map(drop))?;
+    row.queued.iter().try_for_each(|id| read(conn, &row.agent, *id).map(drop))?;
     let mut query = conn.prepare_cached("SELECT count(*) FROM mailbox WHERE agent = ?1")?;
     let count: i64 = query.query_row([row.agent.as_str()], |row| row.get(0))?;
-    if count.cast_unsigned() == row.queued.len() as u64 {
-        Ok(())
-    } else {
-        Err(damaged(&row.agent))
-    }
+    if count.cast_unsigned() == row.queued.len() as u64 { Ok(()) } else { Err(damaged(&row.agent)) }
 }
 
 pub(crate) fn enqueue(
@@ -67,18 +58,19 @@ pub(crate) fn enqueue(
 ) -> Result<(), StoreError> {
     let row = agents.living(conn, to)?;
     if row.queued.len() as u64 >= MAX_MAILBOX {
-        return Err(StoreError::MailboxFull {
-            agent: to.clone(),
-            limit: MAX_MAILBOX,
-        });
+        return Err(StoreError::MailboxFull { agent: to.clone(), limit: MAX_MAILBOX });
     }
     head.messages += 1;
     row.queued.push(head.messages);
     let id = head.messages.cast_signed();
     let bytes = canonical::encode(message)?;
     let digest = sealed(to, id, &bytes);
-    conn.prepare_cached("INSERT INTO mailbox VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![to.as_str(), id, bytes, digest.0])?;
+    conn.prepare_cached("INSERT INTO mailbox VALUES (?1, ?2, ?3, ?4)")?.execute(params![
+        to.as_str(),
+        id,
+        bytes,
+        digest.0
+    ])?;
     Ok(())
 }
 
@@ -90,10 +82,7 @@ pub(crate) fn dequeue(
 ) -> Result<(), StoreError> {
     let row = agents.living(conn, agent)?;
     let place = row.queued.iter().position(|id| *id == message);
-    let place = place.ok_or_else(|| StoreError::NoSuchMessage {
-        agent: agent.clone(),
-        message,
-    })?;
+    let place = place.ok_or_else(|| StoreError::NoSuchMessage { agent: agent.clone(), message })?;
     row.queued.remove(place);
     let gone = conn
         .prepare_cached("DELETE FROM mailbox WHERE agent = ?1 AND id = ?2")?
@@ -102,7 +91,6 @@ pub(crate) fn dequeue(
 }
 
 pub(crate) fn clear(conn: &Connection, agent: &AgentId) -> Result<(), StoreError> {
-    conn.prepare_cached("DELETE FROM mailbox WHERE agent = ?1")?
-        .execute([agent.as_str()])?;
+    conn.prepare_cached("DELETE FROM mailbox WHERE agent = ?1")?.execute([agent.as_str()])?;
     Ok(())
 }

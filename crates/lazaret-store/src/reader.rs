@@ -33,7 +33,7 @@ impl Reader {
         crate::log::check(&root.log())?;
         let pool = Pool::open(root.database(), &root.log()).map_err(|why| crate::not_ours(&root, why))?;
         let named = pool.read(|conn| {
-            schema::insist(conn, &root.database())?;
+            schema::insist(conn, &root.database()).map_err(|why| crate::not_ours(&root, why))?;
             // Made by a process that died, or is about, to write the first entry.
             if Head::read(conn)?.is_none() && !journal::begun(conn)? {
                 return Err(StoreError::NoStore { path: path.to_owned() });
@@ -83,8 +83,7 @@ impl Reader {
 
     /// Many of them, in the order asked: one state, one connection.
     pub fn blobs(&self, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
-        self.pool
-            .read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
+        self.pool.read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
     }
 
     /// Whether there are such bytes.
@@ -158,10 +157,7 @@ impl Reader {
 
     /// Where an agent's turn stands, if it was taken.
     pub fn turn_entry(&self, agent: &AgentId, turn: u64) -> Result<Option<u64>, StoreError> {
-        Ok(self
-            .pool
-            .read(|conn| journal::turn(conn, agent, turn))?
-            .map(|(seq, _)| seq))
+        Ok(self.pool.read(|conn| journal::turn(conn, agent, turn))?.map(|(seq, _)| seq))
     }
 
     /// What is on disk of a turn that isn't over: effects opened, closed, in doubt and settled, in order.
@@ -197,8 +193,5 @@ impl Reader {
 }
 
 pub(crate) fn foreign_key(root: &Root) -> StoreError {
-    StoreError::KeyBad {
-        path: root.key(),
-        why: "it is not the key that the journal names".to_owned(),
-    }
+    StoreError::KeyBad { path: root.key(), why: "it is not the key that the journal names".to_owned() }
 }

@@ -1,10 +1,6 @@
 //! The data root: one directory, closed to others, held by one process at a time.
 
-#![expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "the data root is this crate's to touch"
-)]
+#![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the data root is this crate's to touch")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -47,8 +43,9 @@ impl Root {
         let root = Self { path: path.to_owned() };
         match fs::metadata(path) {
             Ok(found) if !found.is_dir() => Err(StoreError::NotADirectory { path: path.to_owned() }),
-            Ok(_) if !root.database().exists() => Err(StoreError::NoStore { path: path.to_owned() }),
-            Ok(_) => Ok(root),
+            Ok(_) if root.database().exists() => Ok(root),
+            Ok(_) if root.key().exists() => Err(StoreError::JournalMissing { path: root.database() }),
+            Ok(_) => Err(StoreError::NoStore { path: path.to_owned() }),
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
                 Err(StoreError::NoStore { path: path.to_owned() })
             }
@@ -58,17 +55,9 @@ impl Root {
 
     fn make(&self) -> Result<(), StoreError> {
         let failed = |why| StoreError::io("making the directory", &self.path, &why);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.path)
-            .map_err(failed)?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)?;
         // A data root that a power cut takes away whole would take acknowledged turns with it.
-        let parent = self
-            .path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         File::open(parent).and_then(|parent| parent.sync_all()).map_err(failed)
     }
 
@@ -102,9 +91,7 @@ impl Root {
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 let read = file.take(32).read_to_string(&mut text);
-                return Err(StoreError::Busy {
-                    pid: read.ok().and_then(|_| text.trim().parse().ok()),
-                });
+                return Err(StoreError::Busy { pid: read.ok().and_then(|_| text.trim().parse().ok()) });
             }
             Err(TryLockError::Error(why)) => return Err(failed(why)),
         }
@@ -132,9 +119,7 @@ impl Root {
     /// Makes the directory's own entries durable.
     pub(crate) fn sync(&self) -> Result<(), StoreError> {
         let failed = |why| StoreError::io("flushing the directory", &self.path, &why);
-        File::open(&self.path)
-            .and_then(|directory| directory.sync_all())
-            .map_err(failed)
+        File::open(&self.path).and_then(|directory| directory.sync_all()).map_err(failed)
     }
 }
 
@@ -143,19 +128,11 @@ pub(crate) fn closed_to_others(path: &Path) -> Result<(), StoreError> {
     let found = fs::metadata(path).map_err(|why| StoreError::io("looking at", path, &why))?;
     let me = rustix::process::geteuid().as_raw();
     if found.uid() != me {
-        return Err(StoreError::Owner {
-            path: path.to_owned(),
-            owner: found.uid(),
-            me,
-        });
+        return Err(StoreError::Owner { path: path.to_owned(), owner: found.uid(), me });
     }
     let mode = found.mode() & 0o7777;
     if mode & 0o077 != 0 {
-        return Err(StoreError::Exposed {
-            path: path.to_owned(),
-            mode,
-            directory: found.is_dir(),
-        });
+        return Err(StoreError::Exposed { path: path.to_owned(), mode, directory: found.is_dir() });
     }
     Ok(())
 }

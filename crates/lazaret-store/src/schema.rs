@@ -25,11 +25,7 @@ pub(crate) fn migrate(conn: &mut Connection, path: &Path) -> Result<(), StoreErr
 fn migrate_by(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {
     let known = steps.len() as i64;
     let found = identify(conn, path, known)?;
-    for (from, step) in steps
-        .iter()
-        .enumerate()
-        .skip(usize::try_from(found).unwrap_or_default())
-    {
+    for (from, step) in steps.iter().enumerate().skip(usize::try_from(found).unwrap_or_default()) {
         let step_tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
         step_tx.execute_batch(step)?;
         step_tx.pragma_update(None, "application_id", APPLICATION)?;
@@ -43,9 +39,7 @@ fn migrate_by(conn: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), 
 pub(crate) fn insist(conn: &Connection, path: &Path) -> Result<(), StoreError> {
     let found = identify(conn, path, known())?;
     if found == 0 {
-        return Err(StoreError::NoStore {
-            path: path.parent().unwrap_or(path).to_owned(),
-        });
+        return Err(StoreError::NoStore { path: path.parent().unwrap_or(path).to_owned() });
     }
     if found < known() {
         return Err(StoreError::Older { found, known: known() });
@@ -55,10 +49,7 @@ pub(crate) fn insist(conn: &Connection, path: &Path) -> Result<(), StoreError> {
 
 /// The format found: 0 for an empty file.
 fn identify(conn: &Connection, path: &Path, known: i64) -> Result<i64, StoreError> {
-    let not_ours = |why: String| StoreError::NotOurs {
-        path: path.to_owned(),
-        why,
-    };
+    let not_ours = |why: String| StoreError::NotOurs { path: path.to_owned(), why };
     let number = |name| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let application = number("application_id").map_err(|why| match why.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => not_ours("it is not an SQLite file".into()),
@@ -71,9 +62,7 @@ fn identify(conn: &Connection, path: &Path, known: i64) -> Result<i64, StoreErro
         (APPLICATION, found, _) if found > known => Err(StoreError::Newer { found, known }),
         (APPLICATION, found, _) if found > 0 => Ok(found),
         (APPLICATION, found, _) => Err(not_ours(format!("it says it has format {found}"))),
-        (other, _, _) => Err(not_ours(format!(
-            "its application id is {other:#x}, not {APPLICATION:#x}"
-        ))),
+        (other, _, _) => Err(not_ours(format!("its application id is {other:#x}, not {APPLICATION:#x}"))),
     }
 }
 
@@ -82,11 +71,7 @@ fn identify(conn: &Connection, path: &Path, known: i64) -> Result<i64, StoreErro
 fn same_schema(conn: &Connection, steps: &[&str]) -> Result<(), StoreError> {
     let fresh = Connection::open_in_memory()?;
     steps.iter().try_for_each(|step| fresh.execute_batch(step))?;
-    if objects(conn)? == objects(&fresh)? {
-        Ok(())
-    } else {
-        Err(StoreError::damaged("the database's schema"))
-    }
+    if objects(conn)? == objects(&fresh)? { Ok(()) } else { Err(StoreError::damaged("the database's schema")) }
 }
 
 type Object = (String, String, String, Option<String>);
@@ -104,8 +89,7 @@ mod tests {
     const NEXT: &str = "CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT; INSERT INTO later VALUES (7);";
 
     fn version(conn: &Connection) -> i64 {
-        conn.pragma_query_value(None, "user_version", |row| row.get(0))
-            .expect("a number")
+        conn.pragma_query_value(None, "user_version", |row| row.get(0)).expect("a number")
     }
 
     #[test]
@@ -114,14 +98,11 @@ mod tests {
         let mut conn = Connection::open_in_memory().expect("memory");
         migrate(&mut conn, path).expect("0 to 1");
         assert_eq!(version(&conn), 1);
-        conn.execute("INSERT INTO agents VALUES ('a', x'00', x'00')", [])
-            .expect("a row");
+        conn.execute("INSERT INTO agents VALUES ('a', x'00', x'00')", []).expect("a row");
         let steps = [STEPS[0], NEXT];
         migrate_by(&mut conn, path, &steps).expect("1 to 2");
         assert_eq!(version(&conn), 2);
-        let kept: i64 = conn
-            .query_row("SELECT count(*) FROM agents", [], |row| row.get(0))
-            .expect("a count");
+        let kept: i64 = conn.query_row("SELECT count(*) FROM agents", [], |row| row.get(0)).expect("a count");
         assert_eq!(kept, 1, "a step keeps what is there");
         migrate_by(&mut conn, path, &steps).expect("nothing to do");
         assert_eq!(migrate(&mut conn, path), Err(StoreError::Newer { found: 2, known: 1 }));
@@ -131,10 +112,7 @@ mod tests {
     fn a_step_that_fails_leaves_the_format_before_it() {
         let path = Path::new("x");
         let mut conn = Connection::open_in_memory().expect("memory");
-        let steps = [
-            STEPS[0],
-            "CREATE TABLE later (id INTEGER) STRICT; INSERT INTO nowhere VALUES (1);",
-        ];
+        let steps = [STEPS[0], "CREATE TABLE later (id INTEGER) STRICT; INSERT INTO nowhere VALUES (1);"];
         assert!(migrate_by(&mut conn, path, &steps).is_err());
         assert_eq!(version(&conn), 1);
         migrate(&mut conn, path).expect("still a whole format one");
@@ -146,9 +124,6 @@ mod tests {
         let mut conn = Connection::open_in_memory().expect("memory");
         migrate(&mut conn, path).expect("0 to 1");
         conn.execute("DROP TRIGGER journal_no_update", []).expect("dropped");
-        assert_eq!(
-            migrate(&mut conn, path),
-            Err(StoreError::damaged("the database's schema"))
-        );
+        assert_eq!(migrate(&mut conn, path), Err(StoreError::damaged("the database's schema")));
     }
 }

@@ -45,33 +45,19 @@ impl Link {
             content: digest_of(&content).ok_or_else(|| damaged(agent))?,
         };
         let digest: Vec<u8> = row.get(5)?;
-        if digest_of(&digest) == Some(link.seal(agent)) {
-            Ok(link)
-        } else {
-            Err(damaged(agent))
-        }
+        if digest_of(&digest) == Some(link.seal(agent)) { Ok(link) } else { Err(damaged(agent)) }
     }
 
     fn seal(&self, agent: &AgentId) -> Digest {
         // A stored key is never empty, so nothing else can look like "no next".
         let next = self.next.as_deref().unwrap_or_default();
         let (version, size) = (self.version.to_le_bytes(), self.size.to_le_bytes());
-        seal(
-            "storage",
-            &[
-                agent.as_str().as_bytes(),
-                &self.key,
-                next,
-                &version,
-                &size,
-                &self.content.0,
-            ],
-        )
+        seal("storage", &[agent.as_str().as_bytes(), &self.key, next, &version, &size, &self.content.0])
     }
 
     fn insert(&self, conn: &Connection, agent: &AgentId, value: &[u8]) -> Result<(), StoreError> {
-        conn.prepare_cached("INSERT OR REPLACE INTO storage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?
-            .execute(params![
+        conn.prepare_cached("INSERT OR REPLACE INTO storage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?.execute(
+            params![
                 agent.as_str(),
                 self.key,
                 self.next,
@@ -80,7 +66,8 @@ impl Link {
                 self.content.0,
                 self.seal(agent).0,
                 value,
-            ])?;
+            ],
+        )?;
         Ok(())
     }
 
@@ -111,9 +98,7 @@ fn floor(conn: &Connection, agent: &AgentId, key: &[u8]) -> Result<(Link, Option
         "SELECT {COLUMNS}, CASE WHEN key = ?2 THEN value END FROM storage
          WHERE agent = ?1 AND key <= ?2 ORDER BY key DESC LIMIT 1"
     ))?;
-    let found = query.query_row(params![agent.as_str(), key], |row| {
-        Ok((Link::from_row(agent, row), row.get(6)?))
-    });
+    let found = query.query_row(params![agent.as_str(), key], |row| Ok((Link::from_row(agent, row), row.get(6)?)));
     match found.optional()? {
         Some((link, value)) => Ok((link?, value)),
         None => Err(nothing(conn, agent)),
@@ -125,9 +110,7 @@ fn before(conn: &Connection, agent: &AgentId, key: &[u8]) -> Result<Link, StoreE
     let mut query = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM storage WHERE agent = ?1 AND key < ?2 ORDER BY key DESC LIMIT 1"
     ))?;
-    let found = query
-        .query_row(params![agent.as_str(), key], |row| Ok(Link::from_row(agent, row)))
-        .optional()?;
+    let found = query.query_row(params![agent.as_str(), key], |row| Ok(Link::from_row(agent, row))).optional()?;
     found.unwrap_or_else(|| Err(nothing(conn, agent)))
 }
 
@@ -136,11 +119,7 @@ pub(crate) fn get(conn: &Connection, agent: &AgentId, key: &str) -> Result<Optio
     match floor(conn, agent, &key)? {
         (link, Some(value)) if link.key == key => {
             let whole = value.len() as u64 == link.size && Digest::of(&value) == link.content;
-            if whole {
-                Ok(Some((value, link.version)))
-            } else {
-                Err(damaged(agent))
-            }
+            if whole { Ok(Some((value, link.version))) } else { Err(damaged(agent)) }
         }
         (link, None) if link.skips(&key) => Ok(None),
         _ => Err(damaged(agent)),
@@ -160,18 +139,13 @@ pub(crate) fn list(
         Some(after) if after >= stem => floor(conn, agent, &after)?.0,
         _ => before(conn, agent, &stem)?,
     };
-    let mut query = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM storage WHERE agent = ?1 AND key > ?2 ORDER BY key"
-    ))?;
+    let mut query =
+        conn.prepare_cached(&format!("SELECT {COLUMNS} FROM storage WHERE agent = ?1 AND key > ?2 ORDER BY key"))?;
     let mut rows = query.query(params![agent.as_str(), link.key])?;
     let mut keys = Vec::new();
     while keys.len() < limit {
         let Some(row) = rows.next()? else {
-            return if link.next.is_none() {
-                Ok(keys)
-            } else {
-                Err(damaged(agent))
-            };
+            return if link.next.is_none() { Ok(keys) } else { Err(damaged(agent)) };
         };
         let following = Link::from_row(agent, row)?;
         if link.next.as_ref() != Some(&following.key) {
@@ -182,29 +156,18 @@ pub(crate) fn list(
             break;
         }
         let key = String::from_utf8(link.key[1..].to_vec()).map_err(|_| damaged(agent))?;
-        keys.push(KeyInfo {
-            key,
-            version: link.version,
-            size: link.size,
-        });
+        keys.push(KeyInfo { key, version: link.version, size: link.size });
     }
     Ok(keys)
 }
 
 pub(crate) fn begin(conn: &Connection, agent: &AgentId) -> Result<(), StoreError> {
-    let start = Link {
-        key: START.to_vec(),
-        next: None,
-        version: 0,
-        size: 0,
-        content: Digest::of(&[]),
-    };
+    let start = Link { key: START.to_vec(), next: None, version: 0, size: 0, content: Digest::of(&[]) };
     start.insert(conn, agent, &[])
 }
 
 pub(crate) fn clear(conn: &Connection, agent: &AgentId) -> Result<(), StoreError> {
-    conn.prepare_cached("DELETE FROM storage WHERE agent = ?1")?
-        .execute([agent.as_str()])?;
+    conn.prepare_cached("DELETE FROM storage WHERE agent = ?1")?.execute([agent.as_str()])?;
     Ok(())
 }
 
@@ -213,24 +176,12 @@ pub(crate) fn set(conn: &Connection, agent: &AgentId, key: &str, value: &[u8], v
     let (mut floor, _) = floor(conn, agent, &key)?;
     let (size, content) = (value.len() as u64, Digest::of(value));
     if floor.key == key {
-        return Link {
-            version,
-            size,
-            content,
-            ..floor
-        }
-        .insert(conn, agent, value);
+        return Link { version, size, content, ..floor }.insert(conn, agent, value);
     }
     if !floor.skips(&key) {
         return Err(damaged(agent));
     }
-    let new = Link {
-        key: key.clone(),
-        next: floor.next.replace(key),
-        version,
-        size,
-        content,
-    };
+    let new = Link { key: key.clone(), next: floor.next.replace(key), version, size, content };
     floor.relink(conn, agent)?;
     new.insert(conn, agent, value)
 }
@@ -247,8 +198,7 @@ pub(crate) fn delete(conn: &Connection, agent: &AgentId, key: &str) -> Result<()
     }
     before.next = found.next;
     before.relink(conn, agent)?;
-    conn.prepare_cached("DELETE FROM storage WHERE agent = ?1 AND key = ?2")?
-        .execute(params![agent.as_str(), key])?;
+    conn.prepare_cached("DELETE FROM storage WHERE agent = ?1 AND key = ?2")?.execute(params![agent.as_str(), key])?;
     Ok(())
 }
 

@@ -54,10 +54,7 @@ pub(crate) fn journal(
         frontier.push(leaf);
         while let Some((mark, _)) = marks.next_if(|(mark, _)| mark.size == row.seq + 1) {
             if mark.root != frontier.root() {
-                return Err(StoreError::broken(
-                    seq,
-                    "a checkpoint signed here is of another journal",
-                ));
+                return Err(StoreError::broken(seq, "a checkpoint signed here is of another journal"));
             }
         }
         if chain.len().is_multiple_of(STRIDE) {
@@ -69,18 +66,10 @@ pub(crate) fn journal(
         return Err(StoreError::broken(chain.len().min(signed.size), why));
     }
     if let Some((mark, _)) = marks.next() {
-        return Err(StoreError::broken(
-            mark.size,
-            "a checkpoint was signed beyond the journal's end",
-        ));
+        return Err(StoreError::broken(mark.size, "a checkpoint was signed beyond the journal's end"));
     }
     progress(chain.len());
-    Ok(Verified {
-        entries: chain.len(),
-        root: signed.root,
-        note: head.note,
-        checkpoints: checkpoints.len() as u64,
-    })
+    Ok(Verified { entries: chain.len(), root: signed.root, note: head.note, checkpoints: checkpoints.len() as u64 })
 }
 
 /// Reads every agent, key, value, message and blob, and the file's own structure.

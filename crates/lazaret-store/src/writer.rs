@@ -159,15 +159,8 @@ impl Writer {
     pub(crate) fn new(desk: Desk, database: &Path) -> Result<Self, StoreError> {
         let (ask, asked) = sync_channel(1);
         let conn = db::open_carrier(database)?;
-        let state = State {
-            queue: VecDeque::new(),
-            desk: Place::Free(Box::new(desk)),
-            carrier: Carrier::Idle(ask),
-        };
-        let line = Arc::new(Line {
-            state: Mutex::new(state),
-            moved: Condvar::new(),
-        });
+        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)), carrier: Carrier::Idle(ask) };
+        let line = Arc::new(Line { state: Mutex::new(state), moved: Condvar::new() });
         let shared = Arc::clone(&line);
         let carrier = std::thread::Builder::new()
             .name("lazaret-store".into())
@@ -177,14 +170,8 @@ impl Writer {
                     shared.carried();
                 }
             })
-            .map_err(|why| StoreError::Io {
-                what: "starting a thread".into(),
-                why: why.to_string(),
-            })?;
-        Ok(Self {
-            line,
-            carrier: Some(carrier),
-        })
+            .map_err(|why| StoreError::Io { what: "starting a thread".into(), why: why.to_string() })?;
+        Ok(Self { line, carrier: Some(carrier) })
     }
 
     pub(crate) fn queue(&self, batch: Prepared) -> Ticket {
@@ -192,10 +179,7 @@ impl Writer {
         let mut state = lock(&self.line.state);
         state.queue.push_back((batch, Arc::clone(&slot)));
         drop(state);
-        Ticket {
-            line: Arc::clone(&self.line),
-            slot,
-        }
+        Ticket { line: Arc::clone(&self.line), slot }
     }
 
     /// Writes what is in line and takes the desk away.

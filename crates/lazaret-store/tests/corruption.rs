@@ -40,13 +40,7 @@ const AGENTS: [&str; 3] = ["first", "second", "third"];
 fn bytes(n: u64) -> Vec<u8> {
     let mut dice = Dice(n);
     (0..500 + n * 37 % 5000)
-        .map(|_| {
-            if n.is_multiple_of(2) {
-                dice.next() as u8
-            } else {
-                dice.below(3) as u8
-            }
-        })
+        .map(|_| if n.is_multiple_of(2) { dice.next() as u8 } else { dice.below(3) as u8 })
         .collect()
 }
 
@@ -61,32 +55,18 @@ fn fill(root: &Path) {
             batch.changes.push(set(name, &format!("key/{}", n % 11), &bytes(n), n));
             batch.changes.push(set(name, &format!("other/{n}"), b"small", 1));
             batch.changes.push(blob(&bytes(1000 + n)));
-            batch.changes.push(Change::Enqueue {
-                to: id(name),
-                message: message(&format!("waits {n}")),
-            });
+            batch.changes.push(Change::Enqueue { to: id(name), message: message(&format!("waits {n}")) });
             if n % 7 == 0 {
                 batch.changes.push(Change::Checkpoint);
-                batch.changes.push(Change::StorageDelete {
-                    agent: id(name),
-                    key: format!("other/{}", n - 3),
-                });
+                batch.changes.push(Change::StorageDelete { agent: id(name), key: format!("other/{}", n - 3) });
             }
             store.commit(batch).unwrap();
         }
     }
     store.commit(removal("gone")).unwrap();
     let close = Body::EffectClosed(Box::new(closed("third", 31, 0)));
-    let unfinished = Change::Unfinished {
-        agent: id("third"),
-        turn: Some(31),
-    };
-    store
-        .commit(Batch {
-            entries: vec![opened("third", 31, 0), close],
-            changes: vec![unfinished],
-        })
-        .unwrap();
+    let unfinished = Change::Unfinished { agent: id("third"), turn: Some(31) };
+    store.commit(Batch { entries: vec![opened("third", 31, 0), close], changes: vec![unfinished] }).unwrap();
 }
 
 /// Every answer that a reader can give, each as text or as an error.
@@ -97,9 +77,7 @@ fn answers(reader: &Reader) -> Vec<Result<String, StoreError>> {
     put(reader.head().map(|head| format!("{head:?}")));
     put(reader.checkpoints().map(|all| format!("{all:?}")));
     put(reader.journal_len().map(|len| len.to_string()));
-    put(reader
-        .prover()
-        .map(|prover| format!("{:?}", prover.inclusion(3, prover.size()))));
+    put(reader.prover().map(|prover| format!("{:?}", prover.inclusion(3, prover.size()))));
     for seq in 0..97 {
         put(reader.entry_bytes(seq).map(|bytes| Digest::of(&bytes).to_string()));
     }
@@ -110,27 +88,19 @@ fn answers(reader: &Reader) -> Vec<Result<String, StoreError>> {
     });
     put(visited.map(|()| entries));
     for n in 1..=30 {
-        put(reader
-            .blob(&Digest::of(&bytes(1000 + n)))
-            .map(|bytes| Digest::of(&bytes).to_string()));
+        put(reader.blob(&Digest::of(&bytes(1000 + n))).map(|bytes| Digest::of(&bytes).to_string()));
     }
     for name in AGENTS.iter().chain(&["gone", "never"]).map(|name| id(name)) {
         put(reader.agent(&name).map(|row| format!("{row:?}")));
-        put(reader
-            .storage_list(&name, "", None, 1000)
-            .map(|keys| format!("{keys:?}")));
-        put(reader
-            .storage_list(&name, "key/1", Some("key/1"), 5)
-            .map(|keys| format!("{keys:?}")));
+        put(reader.storage_list(&name, "", None, 1000).map(|keys| format!("{keys:?}")));
+        put(reader.storage_list(&name, "key/1", Some("key/1"), 5).map(|keys| format!("{keys:?}")));
         for key in (0..32).flat_map(|n| [format!("key/{n}"), format!("other/{n}")]) {
             put(reader.storage_get(&name, &key).map(|value| format!("{value:?}")));
         }
         put(reader.mailbox_len(&name).map(|len| len.to_string()));
         put(reader.mailbox_next(&name).map(|next| format!("{next:?}")));
         put(reader.agent_entries(&name, None, None).map(|all| format!("{all:?}")));
-        put(reader
-            .agent_entries(&name, Some("turn"), None)
-            .map(|all| format!("{all:?}")));
+        put(reader.agent_entries(&name, Some("turn"), None).map(|all| format!("{all:?}")));
         put(reader.unfinished_entries(&name, 31).map(|all| format!("{all:?}")));
         for n in 0..33 {
             put(reader.turn_entry(&name, n).map(|seq| format!("{seq:?}")));
@@ -158,10 +128,7 @@ fn damage(dice: &mut Dice, file: &mut Vec<u8>) -> String {
             format!("page head at {at}")
         }
         8 => {
-            let (from, to) = (
-                dice.below(file.len() / 4096) * 4096,
-                dice.below(file.len() / 4096) * 4096,
-            );
+            let (from, to) = (dice.below(file.len() / 4096) * 4096, dice.below(file.len() / 4096) * 4096);
             file.copy_within(from..from + 4096, to);
             format!("page {from} over {to}")
         }
@@ -180,10 +147,7 @@ fn damage(dice: &mut Dice, file: &mut Vec<u8>) -> String {
 
 #[test]
 fn damage_is_an_error_or_changes_nothing() {
-    let seeds = std::env::var("LAZARET_SEEDS")
-        .ok()
-        .and_then(|seeds| seeds.parse().ok())
-        .unwrap_or(256);
+    let seeds = std::env::var("LAZARET_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(256);
     let dir = dir();
     fill(dir.path());
     let file = dir.path().join("lazaret.db");
@@ -204,10 +168,7 @@ fn damage_is_an_error_or_changes_nothing() {
                 _ => Box::new(Box::new(Store::open_read_only(dir.path())?)),
             };
             let found = answers(&store);
-            let whole = store
-                .verify_journal(|_| ())
-                .map(drop)
-                .and_then(|()| store.verify_state());
+            let whole = store.verify_journal(|_| ()).map(drop).and_then(|()| store.verify_state());
             Ok::<_, StoreError>((found, whole))
         };
         match catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| panic!("seed {seed}: {what}: panicked")) {
@@ -252,10 +213,7 @@ fn a_damaged_log_is_not_taken_for_a_short_one() {
     damaged[32 + 3 * (4096 + 24) + 1000] ^= 1;
     fs::write(&log, &damaged).unwrap();
     assert!(matches!(Store::open(copy.path(), now), Err(StoreError::Damaged { .. })));
-    assert!(matches!(
-        Store::open_read_only(copy.path()),
-        Err(StoreError::Damaged { .. })
-    ));
+    assert!(matches!(Store::open_read_only(copy.path()), Err(StoreError::Damaged { .. })));
     fs::write(&log, &whole).unwrap();
     assert_eq!(open(copy.path()).verify_journal(|_| ()).unwrap().entries, 12);
 }

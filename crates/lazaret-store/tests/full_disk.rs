@@ -52,33 +52,17 @@ fn child(root: &Path) {
         }
         assert!(acknowledged < 1000, "the limit isn't felt");
     };
-    assert!(
-        matches!(failed, StoreError::Io { .. } | StoreError::DiskFull),
-        "{failed:?}"
-    );
+    assert!(matches!(failed, StoreError::Io { .. } | StoreError::DiskFull), "{failed:?}");
     assert!(acknowledged > 1);
     let big = changes(vec![set("a", "k", &[7; 300_000], 1)]);
     let again = store.commit(big).unwrap_err();
-    assert!(
-        matches!(
-            again,
-            StoreError::Io { .. } | StoreError::DiskFull | StoreError::Halted { .. }
-        ),
-        "{again:?}"
-    );
+    assert!(matches!(again, StoreError::Io { .. } | StoreError::DiskFull | StoreError::Halted { .. }), "{again:?}");
     assert_eq!(store.agent(&id("a")).unwrap().unwrap().turn, acknowledged);
     assert_eq!(store.journal_len().unwrap(), acknowledged + 2);
     store.verify_journal(|_| ()).unwrap();
 
     let limit = getrlimit(Resource::Fsize);
-    setrlimit(
-        Resource::Fsize,
-        rustix::process::Rlimit {
-            current: limit.maximum,
-            maximum: limit.maximum,
-        },
-    )
-    .unwrap();
+    setrlimit(Resource::Fsize, rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();
     for n in acknowledged + 1..=acknowledged + 20 {
         let placed = store.commit(turn("a", n, "with room again")).unwrap();
         assert_eq!(placed[0].seq, n + 1, "no gap, no other entry");

@@ -31,10 +31,7 @@ fn refusal(path: &Path) -> StoreError {
 }
 
 fn sql(root: &Path, sql: &str) {
-    rusqlite::Connection::open(root.join("lazaret.db"))
-        .unwrap()
-        .execute_batch(sql)
-        .unwrap();
+    rusqlite::Connection::open(root.join("lazaret.db")).unwrap().execute_batch(sql).unwrap();
 }
 
 #[test]
@@ -52,22 +49,14 @@ fn everything_made_is_closed_to_others() {
     }
     assert_eq!(seen, 5, "database, log, its index, key and lock");
     drop(store);
-    assert!(
-        !root.join("lazaret.db-wal").exists(),
-        "a closed data root is one database file"
-    );
+    assert!(!root.join("lazaret.db-wal").exists(), "a closed data root is one database file");
 }
 
 #[test]
 fn a_second_process_is_told_who_has_it() {
     let dir = dir();
     let store = open(dir.path());
-    assert_eq!(
-        refusal(dir.path()),
-        StoreError::Busy {
-            pid: Some(std::process::id())
-        }
-    );
+    assert_eq!(refusal(dir.path()), StoreError::Busy { pid: Some(std::process::id()) });
     let reader = Store::open_read_only(dir.path()).unwrap();
     store.commit(creation("a")).unwrap();
     assert_eq!(reader.agents().unwrap().len(), 1, "reading goes on beside it");
@@ -82,14 +71,7 @@ fn open_to_others_is_refused() {
     for (path, loose, tight) in [(dir.path(), 0o750, 0o700), (&dir.path().join("host.key"), 0o644, 0o600)] {
         chmod(path, loose);
         let refused = refusal(path.parent().filter(|_| !path.is_dir()).unwrap_or(dir.path()));
-        assert_eq!(
-            refused,
-            StoreError::Exposed {
-                path: path.into(),
-                mode: loose,
-                directory: path.is_dir()
-            }
-        );
+        assert_eq!(refused, StoreError::Exposed { path: path.into(), mode: loose, directory: path.is_dir() });
         assert!(refused.to_string().contains(&format!("chmod {tight:o}")), "{refused}");
         chmod(path, tight);
     }
@@ -105,33 +87,14 @@ fn a_file_or_a_foreign_directory_is_refused() {
     let file = dir.path().join("file");
     fs::write(&file, "x").unwrap();
     assert_eq!(refusal(&file), StoreError::NotADirectory { path: file.clone() });
-    assert_eq!(
-        refusal(&file.join("below")),
-        StoreError::NotADirectory {
-            path: file.join("below")
-        }
-    );
+    assert_eq!(refusal(&file.join("below")), StoreError::NotADirectory { path: file.join("below") });
     let me = rustix::process::geteuid().as_raw();
     if me == 0 {
         std::os::unix::fs::chown(dir.path(), Some(65534), None).unwrap();
-        assert_eq!(
-            refusal(dir.path()),
-            StoreError::Owner {
-                path: dir.path().into(),
-                owner: 65534,
-                me: 0
-            }
-        );
+        assert_eq!(refusal(dir.path()), StoreError::Owner { path: dir.path().into(), owner: 65534, me: 0 });
     } else {
         let refused = refusal(Path::new("/"));
-        assert_eq!(
-            refused,
-            StoreError::Owner {
-                path: "/".into(),
-                owner: 0,
-                me
-            }
-        );
+        assert_eq!(refused, StoreError::Owner { path: "/".into(), owner: 0, me });
     }
 }
 
@@ -160,26 +123,17 @@ fn other_formats_are_told_apart() {
     drop(open(dir.path()));
     sql(dir.path(), "PRAGMA user_version = 9");
     assert_eq!(refusal(dir.path()), StoreError::Newer { found: 9, known: 1 });
-    assert_eq!(
-        Store::open_read_only(dir.path()).unwrap_err(),
-        StoreError::Newer { found: 9, known: 1 }
-    );
+    assert_eq!(Store::open_read_only(dir.path()).unwrap_err(), StoreError::Newer { found: 9, known: 1 });
+    // Where the host's key is, there was a journal; elsewhere it is somebody else's file.
+    let text = "not a database, by any means: only some text";
     sql(dir.path(), "PRAGMA user_version = 1; PRAGMA application_id = 77");
+    assert!(matches!(refusal(dir.path()), StoreError::Corrupt { .. }));
+    fs::write(dir.path().join("lazaret.db"), text).unwrap();
+    assert!(matches!(refusal(dir.path()), StoreError::Corrupt { .. }));
+    fs::remove_file(dir.path().join("host.key")).unwrap();
     assert!(matches!(refusal(dir.path()), StoreError::NotOurs { .. }));
-    fs::write(
-        dir.path().join("lazaret.db"),
-        "not a database, by any means: only some text",
-    )
-    .unwrap();
-    assert!(
-        matches!(refusal(dir.path()), StoreError::NotOurs { .. }),
-        "{:?}",
-        refusal(dir.path())
-    );
-    assert!(matches!(
-        Store::open_read_only(dir.path()),
-        Err(StoreError::NotOurs { .. })
-    ));
+    let read = Store::open_read_only(dir.path());
+    assert!(matches!(read, Err(StoreError::NotOurs { .. })));
 }
 
 #[test]
@@ -188,10 +142,7 @@ fn a_changed_schema_is_damage() {
     drop(open(dir.path()));
     sql(dir.path(), "DROP TRIGGER journal_no_delete");
     assert!(matches!(refusal(dir.path()), StoreError::Damaged { .. }));
-    assert!(matches!(
-        Store::open_read_only(dir.path()),
-        Err(StoreError::Damaged { .. })
-    ));
+    assert!(matches!(Store::open_read_only(dir.path()), Err(StoreError::Damaged { .. })));
 }
 
 #[test]
@@ -205,34 +156,19 @@ fn the_key_is_never_made_twice() {
     drop(store);
     assert_eq!(fs::read(&key).unwrap().len(), 32);
     let store = open(dir.path());
-    assert_eq!(
-        (store.verifier(), store.secret("code")),
-        (&verifier, secret),
-        "the same after a restart"
-    );
+    assert_eq!((store.verifier(), store.secret("code")), (&verifier, secret), "the same after a restart");
     drop(store);
 
     fs::rename(&key, dir.path().join("aside")).unwrap();
     assert_eq!(refusal(dir.path()), StoreError::KeyMissing { path: key.clone() });
     assert!(!key.exists());
-    assert_eq!(
-        Store::open_read_only(dir.path()).unwrap().verifier(),
-        &verifier,
-        "a copy without the key can be read"
-    );
+    assert_eq!(Store::open_read_only(dir.path()).unwrap().verifier(), &verifier, "a copy without the key can be read");
 
     for wrong in [vec![], vec![1; 31], vec![1; 33], vec![1; 32]] {
         fs::write(&key, &wrong).unwrap();
         chmod(&key, 0o600);
-        assert!(
-            matches!(refusal(dir.path()), StoreError::KeyBad { .. }),
-            "{} bytes",
-            wrong.len()
-        );
-        assert!(matches!(
-            Store::open_read_only(dir.path()),
-            Err(StoreError::KeyBad { .. })
-        ));
+        assert!(matches!(refusal(dir.path()), StoreError::KeyBad { .. }), "{} bytes", wrong.len());
+        assert!(matches!(Store::open_read_only(dir.path()), Err(StoreError::KeyBad { .. })));
         assert_eq!(fs::read(&key).unwrap(), wrong);
     }
     fs::rename(dir.path().join("aside"), &key).unwrap();
@@ -252,15 +188,9 @@ fn a_crash_while_beginning_is_no_harm() {
     fs::remove_file(dir.path().join("lazaret.db")).unwrap();
     let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/schema/001.sql");
     sql(dir.path(), &fs::read_to_string(schema).unwrap());
-    sql(
-        dir.path(),
-        "PRAGMA application_id = 0x4c5a5254; PRAGMA user_version = 1",
-    );
+    sql(dir.path(), "PRAGMA application_id = 0x4c5a5254; PRAGMA user_version = 1");
     chmod(&dir.path().join("lazaret.db"), 0o600);
-    assert!(matches!(
-        Store::open_read_only(dir.path()),
-        Err(StoreError::NoStore { .. })
-    ));
+    assert!(matches!(Store::open_read_only(dir.path()), Err(StoreError::NoStore { .. })));
     assert_eq!(open(dir.path()).journal_len(), Ok(1));
     assert_eq!(fs::read(dir.path().join("host.key")).unwrap(), key);
 }
@@ -280,24 +210,10 @@ fn a_journal_that_vanished_is_not_begun_anew() {
 fn reading_needs_something_to_read() {
     let dir = dir();
     let nowhere = dir.path().join("nowhere");
-    assert_eq!(
-        Store::open_read_only(&nowhere).unwrap_err(),
-        StoreError::NoStore { path: nowhere.clone() }
-    );
-    assert_eq!(
-        Store::open_read_only(dir.path()).unwrap_err(),
-        StoreError::NoStore {
-            path: dir.path().into()
-        }
-    );
+    assert_eq!(Store::open_read_only(&nowhere).unwrap_err(), StoreError::NoStore { path: nowhere.clone() });
+    assert_eq!(Store::open_read_only(dir.path()).unwrap_err(), StoreError::NoStore { path: dir.path().into() });
     assert!(!nowhere.exists());
     fs::write(dir.path().join("lazaret.db"), "").unwrap();
     let empty = Store::open_read_only(dir.path()).unwrap_err();
-    assert_eq!(
-        empty,
-        StoreError::NoStore {
-            path: dir.path().into()
-        },
-        "somebody is about to make one"
-    );
+    assert_eq!(empty, StoreError::NoStore { path: dir.path().into() }, "somebody is about to make one");
 }

@@ -21,12 +21,7 @@ use lazaret_store::{AgentState, Batch, Change, Store, StoreError};
 use proptest::prelude::*;
 
 fn keys(store: &Store, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
-    store
-        .storage_list(&id("a"), prefix, after, limit)
-        .unwrap()
-        .into_iter()
-        .map(|info| info.key)
-        .collect()
+    store.storage_list(&id("a"), prefix, after, limit).unwrap().into_iter().map(|info| info.key).collect()
 }
 
 fn sql(root: &Path, sql: &str) {
@@ -41,21 +36,10 @@ fn a_name_is_never_used_twice() {
     let store = open(dir.path());
     store.commit(creation("a")).unwrap();
     store.commit(changes(vec![set("a", "k", b"v", 1)])).unwrap();
-    store
-        .commit(changes(vec![Change::Enqueue {
-            to: id("a"),
-            message: message("x"),
-        }]))
-        .unwrap();
-    assert_eq!(
-        store.commit(creation("a")),
-        Err(StoreError::NameTaken { agent: id("a") })
-    );
+    store.commit(changes(vec![Change::Enqueue { to: id("a"), message: message("x") }])).unwrap();
+    assert_eq!(store.commit(creation("a")), Err(StoreError::NameTaken { agent: id("a") }));
     store.commit(removal("a")).unwrap();
-    assert_eq!(
-        store.commit(creation("a")),
-        Err(StoreError::NameTaken { agent: id("a") })
-    );
+    assert_eq!(store.commit(creation("a")), Err(StoreError::NameTaken { agent: id("a") }));
     let gone = StoreError::NoSuchAgent { agent: id("a") };
     let row = store.agent(&id("a")).unwrap().unwrap();
     assert_eq!((row.state, row.queued), (AgentState::Removed, vec![]));
@@ -64,47 +48,24 @@ fn a_name_is_never_used_twice() {
     assert_eq!(store.mailbox_next(&id("a")), Err(gone.clone()));
     for change in [
         set("a", "k", b"v", 1),
-        Change::StorageDelete {
-            agent: id("a"),
-            key: "k".into(),
-        },
-        Change::Enqueue {
-            to: id("a"),
-            message: message("x"),
-        },
-        Change::Dequeue {
-            agent: id("a"),
-            message: 1,
-        },
+        Change::StorageDelete { agent: id("a"), key: "k".into() },
+        Change::Enqueue { to: id("a"), message: message("x") },
+        Change::Dequeue { agent: id("a"), message: 1 },
         Change::RemoveAgent { agent: id("a") },
-        Change::SetState {
-            agent: id("a"),
-            state: AgentState::Asleep,
-        },
-        Change::Unfinished {
-            agent: id("a"),
-            turn: None,
-        },
+        Change::SetState { agent: id("a"), state: AgentState::Asleep },
+        Change::Unfinished { agent: id("a"), turn: None },
     ] {
         assert_eq!(store.commit(changes(vec![change])), Err(gone.clone()));
     }
     assert_eq!(store.commit(turn("a", 1, "x")), Err(gone));
     assert_eq!(store.agent(&id("b")), Ok(None));
-    let twice = Batch {
-        entries: creation("b").entries,
-        changes: [creation("b").changes, creation("b").changes].concat(),
-    };
+    let twice =
+        Batch { entries: creation("b").entries, changes: [creation("b").changes, creation("b").changes].concat() };
     assert_eq!(store.commit(twice), Err(StoreError::NameTaken { agent: id("b") }));
     store.commit(creation("b")).unwrap();
-    let set_removed = Change::SetState {
-        agent: id("b"),
-        state: AgentState::Removed,
-    };
+    let set_removed = Change::SetState { agent: id("b"), state: AgentState::Removed };
     store.commit(changes(vec![set_removed])).unwrap();
-    assert_eq!(
-        store.storage_get(&id("b"), "k"),
-        Err(StoreError::NoSuchAgent { agent: id("b") })
-    );
+    assert_eq!(store.storage_get(&id("b"), "k"), Err(StoreError::NoSuchAgent { agent: id("b") }));
     assert_eq!(store.agents().unwrap().len(), 2);
     store.verify_state().unwrap();
 }
@@ -116,43 +77,26 @@ fn messages_come_out_in_order_and_once() {
     store.commit(creation("a")).unwrap();
     store.commit(creation("b")).unwrap();
     assert_eq!(store.mailbox_next(&id("a")), Ok(None));
-    let send = |to: &str, text: &str| Change::Enqueue {
-        to: id(to),
-        message: message(text),
-    };
-    store
-        .commit(changes(vec![send("a", "one"), send("b", "other"), send("a", "two")]))
-        .unwrap();
+    let send = |to: &str, text: &str| Change::Enqueue { to: id(to), message: message(text) };
+    store.commit(changes(vec![send("a", "one"), send("b", "other"), send("a", "two")])).unwrap();
     assert_eq!(store.mailbox_len(&id("a")), Ok(2));
     let (first, text) = store.mailbox_next(&id("a")).unwrap().unwrap();
     assert_eq!(text, message("one"));
-    let take = |message| Change::Dequeue {
-        agent: id("a"),
-        message,
-    };
+    let take = |message| Change::Dequeue { agent: id("a"), message };
     store.commit(changes(vec![take(first)])).unwrap();
     assert_eq!(
         store.commit(changes(vec![take(first)])),
-        Err(StoreError::NoSuchMessage {
-            agent: id("a"),
-            message: first
-        })
+        Err(StoreError::NoSuchMessage { agent: id("a"), message: first })
     );
     let of_b = store.mailbox_next(&id("b")).unwrap().unwrap().0;
-    assert!(
-        store.commit(changes(vec![take(of_b)])).is_err(),
-        "another agent's message"
-    );
+    assert!(store.commit(changes(vec![take(of_b)])).is_err(), "another agent's message");
     drop(store);
     let store = open(dir.path());
     let (second, text) = store.mailbox_next(&id("a")).unwrap().unwrap();
     assert_eq!(text, message("two"));
     store.commit(changes(vec![take(second)])).unwrap();
     store.commit(changes(vec![send("a", "three")])).unwrap();
-    assert!(
-        store.mailbox_next(&id("a")).unwrap().unwrap().0 > second,
-        "a number is never used twice"
-    );
+    assert!(store.mailbox_next(&id("a")).unwrap().unwrap().0 > second, "a number is never used twice");
 }
 
 #[test]
@@ -160,26 +104,12 @@ fn a_mailbox_has_an_end() {
     let dir = dir();
     let store = open(dir.path());
     store.commit(creation("a")).unwrap();
-    let send = || Change::Enqueue {
-        to: id("a"),
-        message: message("x"),
-    };
-    store
-        .commit(changes((0..MAX_MAILBOX).map(|_| send()).collect()))
-        .unwrap();
-    let full = StoreError::MailboxFull {
-        agent: id("a"),
-        limit: MAX_MAILBOX,
-    };
+    let send = || Change::Enqueue { to: id("a"), message: message("x") };
+    store.commit(changes((0..MAX_MAILBOX).map(|_| send()).collect())).unwrap();
+    let full = StoreError::MailboxFull { agent: id("a"), limit: MAX_MAILBOX };
     assert_eq!(store.commit(changes(vec![send()])), Err(full.clone()));
     let (first, _) = store.mailbox_next(&id("a")).unwrap().unwrap();
-    let room = changes(vec![
-        Change::Dequeue {
-            agent: id("a"),
-            message: first,
-        },
-        send(),
-    ]);
+    let room = changes(vec![Change::Dequeue { agent: id("a"), message: first }, send()]);
     store.commit(room).unwrap();
     assert_eq!(store.commit(changes(vec![send()])), Err(full));
     assert_eq!(store.mailbox_len(&id("a")), Ok(MAX_MAILBOX));
@@ -190,20 +120,9 @@ fn blobs_are_what_their_name_says() {
     let dir = dir();
     let store = open(dir.path());
     let noise: Vec<u8> = (0..9000u32).map(|n| Digest::of(&n.to_le_bytes()).0[0]).collect();
-    let all = [
-        vec![],
-        vec![7],
-        vec![0; 4096],
-        vec![1; 3 << 20],
-        noise,
-        b"abc".repeat(30),
-    ];
-    store
-        .commit(changes(all.iter().map(|bytes| blob(bytes)).collect()))
-        .unwrap();
-    store
-        .commit(changes(all.iter().map(|bytes| blob(bytes)).collect()))
-        .unwrap();
+    let all = [vec![], vec![7], vec![0; 4096], vec![1; 3 << 20], noise, b"abc".repeat(30)];
+    store.commit(changes(all.iter().map(|bytes| blob(bytes)).collect())).unwrap();
+    store.commit(changes(all.iter().map(|bytes| blob(bytes)).collect())).unwrap();
     drop(store);
     let size = std::fs::metadata(dir.path().join("lazaret.db")).unwrap().len();
     assert!(size < 300_000, "three megabytes of ones take {size} bytes");
@@ -232,59 +151,26 @@ fn rows_that_were_not_written_here_are_damage() {
     let bytes: Ask = |store| store.blob(&Digest::of(&[9; 5000])).map(drop);
     let trail: Ask = |store| store.agent_entries(&id("a"), Some("turn"), None).map(drop);
     let cases: &[(&str, Ask)] = &[
-        (
-            "UPDATE storage SET value = x'00' WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            get,
-        ),
-        (
-            "UPDATE storage SET value = CAST('valuf' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            get,
-        ),
-        (
-            "UPDATE storage SET version = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            get,
-        ),
-        (
-            "UPDATE storage SET version = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            list,
-        ),
-        (
-            "UPDATE storage SET size = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            list,
-        ),
+        ("UPDATE storage SET value = x'00' WHERE key = CAST(x'01' || 'k2' AS BLOB)", get),
+        ("UPDATE storage SET value = CAST('valuf' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)", get),
+        ("UPDATE storage SET version = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)", get),
+        ("UPDATE storage SET version = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)", list),
+        ("UPDATE storage SET size = 7 WHERE key = CAST(x'01' || 'k2' AS BLOB)", list),
         ("DELETE FROM storage WHERE key = CAST(x'01' || 'k2' AS BLOB)", get),
         ("DELETE FROM storage WHERE key = CAST(x'01' || 'k2' AS BLOB)", miss),
         ("DELETE FROM storage WHERE key = CAST(x'01' || 'k2' AS BLOB)", list),
         ("DELETE FROM storage WHERE key = CAST(x'01' || 'k5' AS BLOB)", list),
         ("DELETE FROM storage WHERE agent = 'a'", get),
-        (
-            "UPDATE storage SET key = CAST(x'01' || 'k22' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            get,
-        ),
-        (
-            "UPDATE storage SET key = CAST(x'01' || 'k22' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            miss,
-        ),
-        (
-            "UPDATE storage SET agent = 'b' WHERE key = CAST(x'01' || 'k2' AS BLOB)",
-            get,
-        ),
-        (
-            "UPDATE mailbox SET message = CAST(replace(message, 'text', 'test') AS BLOB)",
-            mail,
-        ),
+        ("UPDATE storage SET key = CAST(x'01' || 'k22' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)", get),
+        ("UPDATE storage SET key = CAST(x'01' || 'k22' AS BLOB) WHERE key = CAST(x'01' || 'k2' AS BLOB)", miss),
+        ("UPDATE storage SET agent = 'b' WHERE key = CAST(x'01' || 'k2' AS BLOB)", get),
+        ("UPDATE mailbox SET message = CAST(replace(message, 'text', 'test') AS BLOB)", mail),
         ("DELETE FROM mailbox WHERE id = 1", mail),
         ("DELETE FROM mailbox", mail),
         ("UPDATE mailbox SET id = 9 WHERE id = 1", mail),
-        (
-            "UPDATE agents SET row = CAST(replace(row, 'asleep', 'in-doubt') AS BLOB)",
-            agent,
-        ),
+        ("UPDATE agents SET row = CAST(replace(row, 'asleep', 'in-doubt') AS BLOB)", agent),
         ("DELETE FROM agents WHERE agent = 'a'", agent),
-        (
-            "UPDATE agents SET row = (SELECT row FROM agents WHERE agent = 'b')",
-            agent,
-        ),
+        ("UPDATE agents SET row = (SELECT row FROM agents WHERE agent = 'b')", agent),
         ("UPDATE blobs SET bytes = zeroblob(20)", bytes),
         ("UPDATE blobs SET size = 268435456", bytes),
         ("UPDATE blobs SET size = -1", bytes),
@@ -300,10 +186,7 @@ fn rows_that_were_not_written_here_are_damage() {
         store.commit(creation("b")).unwrap();
         store.commit(turn("a", 1, "x")).unwrap();
         let mut all: Vec<_> = (1..=5).map(|n| set("a", &format!("k{n}"), b"value", 1)).collect();
-        all.extend((0..2).map(|_| Change::Enqueue {
-            to: id("a"),
-            message: message("x"),
-        }));
+        all.extend((0..2).map(|_| Change::Enqueue { to: id("a"), message: message("x") }));
         all.push(blob(&[9; 5000]));
         store.commit(changes(all)).unwrap();
         ask(&store).unwrap();
@@ -355,55 +238,28 @@ fn hostile_keys_are_only_keys() {
         "K",
     ];
     for (n, key) in hostile.iter().enumerate() {
-        store
-            .commit(changes(vec![set("a", key, key.as_bytes(), n as u64 + 1)]))
-            .unwrap();
+        store.commit(changes(vec![set("a", key, key.as_bytes(), n as u64 + 1)])).unwrap();
     }
     let mut sorted = hostile.to_vec();
     sorted.sort_unstable();
     assert_eq!(keys(&store, "", None, 1000), sorted);
     for (n, key) in hostile.iter().enumerate() {
-        assert_eq!(
-            store.storage_get(&id("a"), key).unwrap(),
-            Some((key.as_bytes().to_vec(), n as u64 + 1)),
-            "{key:?}"
-        );
+        assert_eq!(store.storage_get(&id("a"), key).unwrap(), Some((key.as_bytes().to_vec(), n as u64 + 1)), "{key:?}");
         let with: Vec<_> = sorted.iter().filter(|other| other.starts_with(key)).copied().collect();
         assert_eq!(keys(&store, key, None, 1000), with, "prefix {key:?}");
         let after: Vec<_> = sorted.iter().filter(|other| *other > key).copied().collect();
         assert_eq!(keys(&store, "", Some(key), 1000), after, "after {key:?}");
-        assert_eq!(
-            keys(&store, key, Some(key), 1000),
-            with[1..],
-            "prefix and after {key:?}"
-        );
+        assert_eq!(keys(&store, key, Some(key), 1000), with[1..], "prefix and after {key:?}");
     }
-    assert_eq!(
-        keys(&store, "a", Some(""), 1),
-        ["a"],
-        "after something before the prefix"
-    );
-    assert_eq!(
-        keys(&store, "a", Some("b"), 9),
-        [] as [&str; 0],
-        "after something past the prefix"
-    );
+    assert_eq!(keys(&store, "a", Some(""), 1), ["a"], "after something before the prefix");
+    assert_eq!(keys(&store, "a", Some("b"), 9), [] as [&str; 0], "after something past the prefix");
     assert_eq!(keys(&store, "", None, 0), [] as [&str; 0]);
     for missing in ["x", "kk", "\0\0\0", "\u{10FFFE}", "🦀 "] {
         assert_eq!(store.storage_get(&id("a"), missing).unwrap(), None);
     }
-    assert_eq!(
-        store.storage_list(&id("aa"), "", None, 9).unwrap(),
-        [],
-        "another agent's"
-    );
-    let delete = |key: &str| Change::StorageDelete {
-        agent: id("a"),
-        key: key.into(),
-    };
-    store
-        .commit(changes(hostile.iter().map(|key| delete(key)).collect()))
-        .unwrap();
+    assert_eq!(store.storage_list(&id("aa"), "", None, 9).unwrap(), [], "another agent's");
+    let delete = |key: &str| Change::StorageDelete { agent: id("a"), key: key.into() };
+    store.commit(changes(hostile.iter().map(|key| delete(key)).collect())).unwrap();
     store.commit(changes(vec![delete("never there")])).unwrap();
     assert_eq!(keys(&store, "", None, 9), [] as [&str; 0]);
     store.verify_state().unwrap();

@@ -11,7 +11,7 @@ use crate::commands::{agent, bundle, completions, demo, init, journal, man, repl
 /// Runs untrusted agents as WebAssembly components. Whatever an agent asks of the world passes one gate; every turn is a
 /// recorded, chained, signed fact; anybody can run the record again and get the same bytes.
 #[derive(Parser)]
-#[command(name = "lazaret", version, max_term_width = 100, after_long_help = EXIT_CODES)]
+#[command(name = "lazaret", version, max_term_width = 100, arg_required_else_help = true, after_long_help = EXIT_CODES)]
 pub(crate) struct Cli {
     /// Where everything is kept
     ///

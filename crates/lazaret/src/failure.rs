@@ -4,10 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use lazaret_guest::Inadmissible;
+use lazaret_guest::state::Unwakeable;
 use lazaret_host::HostError;
 use lazaret_store::StoreError;
-
-use crate::text::cause;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +34,7 @@ pub(crate) enum Failure {
     Host(#[from] HostError),
     #[error(transparent)]
     Store(#[from] StoreError),
-    #[error("{what} `{path}`: {}", cause(why))]
+    #[error("{what} `{path}`: {why}")]
     File { what: &'static str, path: String, why: std::io::Error },
     #[error("`{path}` is refused: {why}")]
     Component { path: String, why: Inadmissible },
@@ -59,10 +58,13 @@ impl Failure {
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Host(HostError::Store(why)) | Self::Store(why) => store_code(why),
-            Self::Host(HostError::Inadmissible(_) | HostError::InputTooLarge { .. } | HostError::Budget(_)) => Code::BadInput,
+            Self::Host(HostError::Inadmissible(_) | HostError::InputTooLarge { .. } | HostError::Budget(_)) => {
+                Code::BadInput
+            }
             Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
             Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
+            Self::Host(HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }) => Code::Mismatch,
             Self::Host(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
         }
     }

@@ -14,13 +14,21 @@ mod failure;
 mod text;
 mod ui;
 
+use std::error::Error as _;
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::error::{ContextKind, ErrorKind};
+use clap::{ColorChoice, Parser as _};
+
+/// A command line that can't be understood, as programs see it.
+const MISTYPED: u8 = 2;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let ui = ui::Ui::new(&cli);
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(why) => return mistyped(&why),
+    };
+    let ui = ui::Ui::new(cli.json, cli.color);
     match commands::run(&cli, &ui) {
         Ok(code) => code.into(),
         Err(failure) => {
@@ -28,4 +36,20 @@ fn main() -> ExitCode {
             failure.code().into()
         }
     }
+}
+
+/// Help, or a mistake on the command line. A value that can't be read says why in our own words, not twice.
+fn mistyped(why: &clap::Error) -> ExitCode {
+    if !why.use_stderr() {
+        let _ = why.print();
+        return ExitCode::SUCCESS;
+    }
+    let json = std::env::args_os().any(|arg| arg == "--json");
+    let ui = ui::Ui::new(json, ColorChoice::Auto);
+    match (why.kind(), why.get(ContextKind::InvalidArg), why.source()) {
+        (ErrorKind::ValueValidation, Some(arg), Some(source)) => ui.error(&format!("{arg}: {source}"), MISTYPED),
+        _ if json => ui.error(why.to_string().trim_end().trim_start_matches("error: "), MISTYPED),
+        _ => drop(why.print()),
+    }
+    ExitCode::from(MISTYPED)
 }

@@ -61,10 +61,14 @@ pub(crate) fn counted(number: u64, one: &str, more: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { more })
 }
 
-/// What the system said, without its number.
-pub(crate) fn cause(why: &std::io::Error) -> String {
-    let text = why.to_string();
-    text.split_once(" (os error").map_or_else(|| text.clone(), |(words, _)| words.to_owned())
+/// Takes the numbers away that the standard library puts after what the system said.
+pub(crate) fn without_numbers(text: &str) -> String {
+    let mut parts = text.split(" (os error ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out += part.split_once(')').map_or(part, |(_, after)| after);
+    }
+    out
 }
 
 /// Breaks text into lines of at most `width` characters at spaces.
@@ -117,5 +121,7 @@ mod tests {
         assert_eq!(date(1_709_210_096_000), "2024-02-29 12:34:56");
         assert_eq!(grouped(1_234_567), "1,234,567");
         assert_eq!(grouped(12), "12");
+        assert_eq!(counted(1, "entry", "entries"), "1 entry");
+        assert_eq!(without_numbers("can't: Not found (os error 2); try"), "can't: Not found; try");
     }
 }

@@ -6,9 +6,8 @@ use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
 use serde::Serialize;
 
-use crate::cli::Cli;
 use crate::failure::Failure;
-use crate::text::{visible_lines, wrapped};
+use crate::text::{visible_lines, without_numbers, wrapped};
 
 /// Columns of a terminal that nobody made wider.
 const WIDTH: usize = 80;
@@ -17,6 +16,8 @@ const WIDTH: usize = 80;
 pub(crate) struct Ui {
     json: bool,
     colors: bool,
+    /// Standard error may go elsewhere than standard output.
+    error_colors: bool,
     progress: bool,
 }
 
@@ -43,29 +44,29 @@ impl Tone {
 }
 
 impl Ui {
-    pub(crate) fn new(cli: &Cli) -> Self {
-        let terminal = std::io::stdout().is_terminal();
+    pub(crate) fn new(json: bool, color: ColorChoice) -> Self {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colors = match cli.color {
+        let wanted = |terminal: bool| match color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             ColorChoice::Auto => terminal && !plain,
         };
-        Self { json: cli.json, colors: colors && !cli.json, progress: std::io::stderr().is_terminal() && !cli.json }
+        let error_terminal = std::io::stderr().is_terminal();
+        Self {
+            json,
+            colors: wanted(std::io::stdout().is_terminal()) && !json,
+            error_colors: wanted(error_terminal) && !json,
+            progress: error_terminal && !json,
+        }
     }
 
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Colours a text if colours are wanted.
+    /// Colours a text for standard output if colours are wanted there.
     pub(crate) fn paint(&self, tone: Tone, text: &str) -> String {
-        if self.colors {
-            let style = tone.style();
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        painted(self.colors, tone, text)
     }
 
     /// A line for people.
@@ -82,9 +83,22 @@ impl Ui {
     }
 
     /// A side remark, on standard error.
-    pub(crate) fn note(&self, line: &str) {
+    pub(crate) fn note(&self, tone: Tone, line: &str) {
         if !self.json {
-            let _ = writeln!(std::io::stderr().lock(), "{line}");
+            let _ = writeln!(std::io::stderr().lock(), "{}", painted(self.error_colors, tone, line));
+        }
+    }
+
+    /// A named remark on standard error, in lines that fit a terminal.
+    pub(crate) fn aside(&self, tone: Tone, name: &str, text: &str) {
+        if self.json {
+            return;
+        }
+        let mut err = std::io::stderr().lock();
+        let lines = text.split('\n').flat_map(|line| wrapped(line, WIDTH - name.len() - 1));
+        for (at, line) in lines.enumerate() {
+            let name = if at == 0 { painted(self.error_colors, tone, name) } else { " ".repeat(name.len()) };
+            let _ = writeln!(err, "{name} {line}");
         }
     }
 
@@ -110,25 +124,26 @@ impl Ui {
 
     pub(crate) fn failure(&self, failure: &Failure) {
         self.progress_done();
-        let text = visible_lines(&failure.to_string());
-        if self.json {
-            self.json(&serde_json::json!({ "error": text, "exit_code": failure.code() as u8 }));
-            return;
-        }
-        let (message, help) = text.split_once("; ").map_or((text.as_str(), None), |(message, help)| (message, Some(help)));
+        self.error(&failure.to_string(), failure.code() as u8);
+    }
+
+    /// What went wrong; after the first `; ` comes what would change it.
+    pub(crate) fn error(&self, text: &str, code: u8) {
+        let text = visible_lines(&without_numbers(text));
+        self.json(&serde_json::json!({ "error": text, "exit_code": code }));
+        let (message, help) =
+            text.split_once("; ").map_or((text.as_str(), None), |(message, help)| (message, Some(help)));
         self.aside(Tone::Bad, "error:", message);
         if let Some(help) = help {
             self.aside(Tone::Quiet, " help:", help);
         }
     }
+}
 
-    /// A named remark on standard error, in lines that fit a terminal.
-    fn aside(&self, tone: Tone, name: &str, text: &str) {
-        let mut err = std::io::stderr().lock();
-        let lines = text.split('\n').flat_map(|line| wrapped(line, WIDTH - name.len() - 1));
-        for (at, line) in lines.enumerate() {
-            let name = if at == 0 { self.paint(tone, name) } else { " ".repeat(name.len()) };
-            let _ = writeln!(err, "{name} {line}");
-        }
+fn painted(colors: bool, tone: Tone, text: &str) -> String {
+    if !colors {
+        return text.to_owned();
     }
+    let style = tone.style();
+    format!("{style}{text}{style:#}")
 }

@@ -47,10 +47,11 @@ fn shown(command: &str, said: &Said) -> Result<String, String> {
     if said.text.contains("panicked") {
         return Err(format!("$ {command}\nit panicked:\n{}", said.text));
     }
-    if !command.split(' ').any(|word| word == "--json") || said.code == 2 {
+    if !command.split(' ').any(|word| word == "--json") {
         return Ok(plain(&said.text));
     }
-    let value = serde_json::from_str(&said.text).map_err(|why| format!("$ {command}\nnot JSON: {why}\n{}", said.text))?;
+    let value =
+        serde_json::from_str(&said.text).map_err(|why| format!("$ {command}\nnot JSON: {why}\n{}", said.text))?;
     Ok(keys(&value))
 }
 
@@ -59,7 +60,9 @@ fn keys(value: &serde_json::Value) -> String {
         serde_json::Value::Object(fields) => {
             format!("{{{}}}", fields.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
         }
-        serde_json::Value::Array(items) => format!("{} x {}", items.len(), items.first().map_or("nothing".to_owned(), keys)),
+        serde_json::Value::Array(items) => {
+            format!("{} x {}", items.len(), items.first().map_or("nothing".to_owned(), keys))
+        }
         other => plain(&other.to_string()),
     }
 }

@@ -1,7 +1,11 @@
 //! The demo shows every beat, says the same each time, leaves nothing behind, and is what the README prints.
 //! `LAZARET_BLESS=1` writes the README's transcript anew.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test starts the command and reads the README")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test starts the command and reads the README"
+)]
 
 #[allow(dead_code, reason = "shared by several tests")]
 #[path = "support/station.rs"]

@@ -39,7 +39,7 @@ use inject::{At, Bench, CONTROL, FAULTS, Fault, plain};
 use scene::{Scene, Words};
 
 /// Places of a kind of which a scene has more than this are tried evenly spread; flushes are all tried.
-const SOME: u64 = 12;
+const SOME: u64 = 8;
 
 /// As many runs at once.
 const THREADS: usize = 2;
@@ -203,7 +203,9 @@ impl Theatre {
         let line = self.set(&run);
         let ran = self.bench.hit(fault, call, nth, &run.home, &line.iter().map(String::as_str).collect::<Vec<_>>());
         let may_die = matches!(fault.group, "kill" | "power" | "control") || fault.name.ends_with("kill");
-        let seen = run.check(&ran, may_die).map_err(|why| format!("({}):\n  {}", run.home.display(), why.replace('\n', "\n  ")))?;
+        let seen = run
+            .check(&ran, may_die)
+            .map_err(|why| format!("({}):\n  {}", run.home.display(), why.replace('\n', "\n  ")))?;
         let _ = fs::remove_dir_all(&run.home);
         Ok((ran.hit, seen))
     }
@@ -277,14 +279,22 @@ fn report(theatre: &Theatre, table: &Table, begun: Instant) -> Result<(), String
         }
         println!(
             "{:<40} {:>5} {:>7} {:>7} {:>8} {:>9} {:>9} {:>8}",
-            fault.name, seen.runs, seen.acknowledged, seen.errors, seen.resumed, seen.in_doubt, seen.replayed, seen.effects
+            fault.name,
+            seen.runs,
+            seen.acknowledged,
+            seen.errors,
+            seen.resumed,
+            seen.in_doubt,
+            seen.replayed,
+            seen.effects
         );
     }
     let problems = theatre.problems.lock().expect("problems");
     if !problems.is_empty() {
         return Err(format!("{} pairs of scene and fault:\n{}", problems.len(), problems.join("\n")));
     }
-    let groups = ["kill", "EIO", "ENOSPC", "short", "power"].map(|name| format!("{name} {}", groups.get(name).unwrap_or(&0)));
+    let groups =
+        ["kill", "EIO", "ENOSPC", "short", "power"].map(|name| format!("{name} {}", groups.get(name).unwrap_or(&0)));
     println!(
         "\nfaults: {} runs ({}): {} turns acknowledged, 0 lost; {} effects, 0 run twice ({} GET sent again); \
          chain verified {} times; {} replays MATCH; {} in doubt, settled; {} s",

@@ -19,10 +19,7 @@ pub(super) fn files(tree: &Tree) -> Vec<Finding> {
         let lines = file.text.lines().count();
         if lines > FILE_LINES {
             let message = format!("{lines} lines; at most {FILE_LINES}");
-            found.push(Finding {
-                figure: lines,
-                ..Finding::new(&file.path, 1, message)
-            });
+            found.push(Finding { figure: lines, ..Finding::new(&file.path, 1, message) });
         }
     }
     found
@@ -36,11 +33,7 @@ pub(super) fn functions(tree: &Tree) -> Vec<Finding> {
             let (name, lines) = (&function.name, function.lines());
             let message = format!("`{name}` has {lines} lines; at most {most}");
             let item = Some(name.clone());
-            found.push(Finding {
-                item,
-                figure: lines,
-                ..Finding::new(&file.path, function.first, message)
-            });
+            found.push(Finding { item, figure: lines, ..Finding::new(&file.path, function.first, message) });
         }
     }
     found
@@ -70,11 +63,7 @@ fn scan(source: &Source) -> Vec<Function> {
             && let Some(open) = body(&chars, at)
             && let Some(last) = closing_line(&chars, open)
         {
-            functions.push(Function {
-                name,
-                first: chars[at].1,
-                last,
-            });
+            functions.push(Function { name, first: chars[at].1, last });
         }
     }
     functions
@@ -88,10 +77,7 @@ fn name_at(chars: &[(char, usize)], at: usize) -> Option<String> {
     if !space.is_whitespace() || at > 0 && is_word(chars[at - 1].0) {
         return None;
     }
-    let rest = chars[at + 2..]
-        .iter()
-        .map(|&(char, _)| char)
-        .skip_while(|char| char.is_whitespace());
+    let rest = chars[at + 2..].iter().map(|&(char, _)| char).skip_while(|char| char.is_whitespace());
     let name: String = rest.take_while(|&char| is_word(char) || char == '#').collect();
     (!name.is_empty()).then_some(name)
 }
@@ -132,10 +118,7 @@ mod tests {
     #[test]
     fn functions_are_found_by_their_braces() {
         let text = "trait T { fn declared(a: [u8; 2]) -> fn(u8); }\nfn outer() {\n    fn inner() { \"}\"; }\n}\n";
-        let found: Vec<_> = scan(&split(text))
-            .into_iter()
-            .map(|f| (f.name, f.first, f.last))
-            .collect();
+        let found: Vec<_> = scan(&split(text)).into_iter().map(|f| (f.name, f.first, f.last)).collect();
         assert_eq!(found, [("outer".to_string(), 2, 4), ("inner".to_string(), 3, 3)]);
     }
 }

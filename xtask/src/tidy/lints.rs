@@ -18,11 +18,7 @@ pub(super) fn suppressions(tree: &Tree) -> Vec<Finding> {
             let given = reason.is_some_and(|text| text.contains("= \"") && !text.contains("\"\""));
             if suppresses && !given {
                 let line = code[..start].matches('\n').count() + 1;
-                found.push(Finding::new(
-                    &file.path,
-                    line,
-                    "a lint is switched off without `reason = \"…\"`",
-                ));
+                found.push(Finding::new(&file.path, line, "a lint is switched off without `reason = \"…\"`"));
             }
         }
     }
@@ -52,21 +48,9 @@ pub(super) fn tables(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in tree.ours() {
         let manifest = tree.file(&package.manifest).map_or("", |file| file.text.as_str());
-        let mut lines = manifest
-            .lines()
-            .map(str::trim)
-            .skip_while(|line| *line != "[lints]")
-            .skip(1);
-        if !lines
-            .by_ref()
-            .take_while(|line| !line.starts_with('['))
-            .any(|line| line == "workspace = true")
-        {
-            found.push(Finding::new(
-                &package.manifest,
-                1,
-                "no `[lints]` table with `workspace = true`",
-            ));
+        let mut lines = manifest.lines().map(str::trim).skip_while(|line| *line != "[lints]").skip(1);
+        if !lines.by_ref().take_while(|line| !line.starts_with('[')).any(|line| line == "workspace = true") {
+            found.push(Finding::new(&package.manifest, 1, "no `[lints]` table with `workspace = true`"));
         }
     }
     found

@@ -21,11 +21,7 @@ fn packages(file: &File) -> Vec<Locked<'_>> {
     let mut packages: Vec<Locked<'_>> = Vec::new();
     for (line, text) in file.lines() {
         if let Some(name) = quoted(text, "name = ") {
-            packages.push(Locked {
-                line,
-                name,
-                source: None,
-            });
+            packages.push(Locked { line, name, source: None });
         } else if let (Some(source), Some(last)) = (quoted(text, "source = "), packages.last_mut()) {
             last.source = Some(source);
         }
@@ -56,11 +52,7 @@ pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
     for file in lock_files(tree) {
         for package in packages(file) {
             for (name, reason) in banned.iter().filter(|(name, _)| *name == package.name) {
-                found.push(Finding::new(
-                    &file.path,
-                    package.line,
-                    format!("`{name}` is banned: {reason}"),
-                ));
+                found.push(Finding::new(&file.path, package.line, format!("`{name}` is banned: {reason}")));
             }
         }
     }
@@ -70,10 +62,7 @@ pub(super) fn bans(tree: &Tree) -> Vec<Finding> {
 /// Where a package stands in the workspace's lock file.
 pub(super) fn line_of(tree: &Tree, name: &str) -> usize {
     let lock = tree.file("Cargo.lock");
-    lock.into_iter()
-        .flat_map(packages)
-        .find(|package| package.name == name)
-        .map_or(1, |package| package.line)
+    lock.into_iter().flat_map(packages).find(|package| package.name == name).map_or(1, |package| package.line)
 }
 
 /// `licenses.allow` of `deny.toml`, one string to a line.
@@ -87,11 +76,7 @@ pub(super) fn allowed_licences(tree: &Tree) -> Vec<&str> {
 
 /// `bans.deny` of `deny.toml`: one `{ crate = "…", reason = "…" }` to a line.
 fn banned<'a>(tree: &'a Tree) -> Vec<(&'a str, &'a str)> {
-    let entry = |line: &'a str| {
-        line.strip_prefix("{ crate = \"")?
-            .strip_suffix("\" },")?
-            .split_once("\", reason = \"")
-    };
+    let entry = |line: &'a str| line.strip_prefix("{ crate = \"")?.strip_suffix("\" },")?.split_once("\", reason = \"");
     section(tree, "[bans]").filter_map(entry).collect()
 }
 

@@ -10,11 +10,7 @@ pub(super) fn links(tree: &Tree) -> Vec<Finding> {
             let path = target.split('#').next().unwrap_or_default();
             let outside = target.contains("://") || target.starts_with("mailto:") || path.is_empty();
             if !outside && !arrives(tree, &file.path, path) {
-                found.push(Finding::new(
-                    &file.path,
-                    line,
-                    format!("the link to `{target}` leads nowhere"),
-                ));
+                found.push(Finding::new(&file.path, line, format!("the link to `{target}` leads nowhere")));
             }
         }
     }
@@ -53,11 +49,7 @@ fn arrives(tree: &Tree, from: &str, target: &str) -> bool {
         return false;
     };
     let inside = format!("{path}/");
-    path.is_empty()
-        || tree
-            .files
-            .iter()
-            .any(|file| file.path == path || file.path.starts_with(&inside))
+    path.is_empty() || tree.files.iter().any(|file| file.path == path || file.path.starts_with(&inside))
 }
 
 /// The target from the root; none when it climbs out of the repository.

@@ -9,20 +9,8 @@ use std::path::Path;
 
 /// Who may depend on whom among us, whatever the kind of dependency. A crate that isn't here has no place yet.
 const LAYERS: &[(&str, &[&str])] = &[
-    (
-        "lazaret",
-        &[
-            "lazaret-host",
-            "lazaret-guest",
-            "lazaret-exec",
-            "lazaret-store",
-            "lazaret-gate",
-        ],
-    ),
-    (
-        "lazaret-host",
-        &["lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-gate"],
-    ),
+    ("lazaret", &["lazaret-host", "lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-gate"]),
+    ("lazaret-host", &["lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-gate"]),
     ("lazaret-guest", &["lazaret-gate"]),
     ("lazaret-exec", &["lazaret-gate"]),
     ("lazaret-store", &["lazaret-gate"]),
@@ -32,16 +20,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// What a crate may not reach, however indirectly.
 const OUT_OF_REACH: &[(&str, &[&str], &str)] = &[
-    (
-        "lazaret-gate",
-        &["wasmtime", "rusqlite", "ureq", "rustix", "tokio", "getrandom"],
-        "it decides and does no I/O",
-    ),
-    (
-        "lazaret-guest",
-        &["rusqlite", "ureq", "rustls", "tokio"],
-        "an import can only build an effect",
-    ),
+    ("lazaret-gate", &["wasmtime", "rusqlite", "ureq", "rustix", "tokio", "getrandom"], "it decides and does no I/O"),
+    ("lazaret-guest", &["rusqlite", "ureq", "rustls", "tokio"], "an import can only build an effect"),
 ];
 
 /// Formats on disk are keyed by the exact version of these.
@@ -66,10 +46,7 @@ pub(super) struct Package {
 impl Package {
     pub(super) fn all(root: &Path) -> Result<Vec<Package>, String> {
         let rustc = run::capture(root, &["rustc", "-vV"])?;
-        let host = rustc
-            .lines()
-            .find_map(|line| line.strip_prefix("host: "))
-            .ok_or("rustc does not say its host")?;
+        let host = rustc.lines().find_map(|line| line.strip_prefix("host: ")).ok_or("rustc does not say its host")?;
         let ask = ["cargo", "metadata", "--format-version", "1", "--filter-platform", host];
         // A fresh clone may not have fetched what only tests use.
         let offline = run::capture(root, &[&ask[..], &["--offline"]].concat());
@@ -82,9 +59,8 @@ impl Package {
         let metadata: Value = serde_json::from_str(json).map_err(|error| format!("cargo metadata: {error}"))?;
         let root = text(&metadata["workspace_root"]);
         let members: BTreeSet<&str> = list(&metadata["workspace_members"]).map(text).collect();
-        let names: BTreeMap<&str, &str> = list(&metadata["packages"])
-            .map(|package| (text(&package["id"]), text(&package["name"])))
-            .collect();
+        let names: BTreeMap<&str, &str> =
+            list(&metadata["packages"]).map(|package| (text(&package["id"]), text(&package["name"]))).collect();
         let links = links(&metadata);
         let package = |value: &Value| {
             let id = text(&value["id"]);
@@ -99,11 +75,7 @@ impl Package {
                 wants: list(&value["dependencies"])
                     .map(|wanted| (text(&wanted["name"]).to_string(), text(&wanted["req"]).to_string()))
                     .collect(),
-                reaches: reached
-                    .iter()
-                    .filter_map(|id| names.get(id))
-                    .map(|name| name.to_string())
-                    .collect(),
+                reaches: reached.iter().filter_map(|id| names.get(id)).map(|name| name.to_string()).collect(),
             }
         };
         Ok(list(&metadata["packages"]).map(package).collect())
@@ -122,12 +94,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 fn links(metadata: &Value) -> BTreeMap<&str, Vec<&str>> {
     let linked = |dependency: &&Value| list(&dependency["dep_kinds"]).any(|kind| kind["kind"].is_null());
     list(&metadata["resolve"]["nodes"])
-        .map(|node| {
-            (
-                text(&node["id"]),
-                list(&node["deps"]).filter(linked).map(|to| text(&to["pkg"])).collect(),
-            )
-        })
+        .map(|node| (text(&node["id"]), list(&node["deps"]).filter(linked).map(|to| text(&to["pkg"])).collect()))
         .collect()
 }
 
@@ -146,10 +113,7 @@ pub(super) fn direction(tree: &Tree) -> Vec<Finding> {
     for package in tree.ours() {
         let mut mark = |message| found.push(Finding::new(&package.manifest, 1, message));
         let Some((_, below)) = LAYERS.iter().find(|(name, _)| *name == package.name) else {
-            mark(format!(
-                "`{}` has no place in the order of our crates (LAYERS in xtask)",
-                package.name
-            ));
+            mark(format!("`{}` has no place in the order of our crates (LAYERS in xtask)", package.name));
             continue;
         };
         let wanted: BTreeSet<&str> = package.wants.iter().map(|(name, _)| name.as_str()).collect();
@@ -193,10 +157,7 @@ pub(super) fn licences(tree: &Tree) -> Vec<Finding> {
     for package in &tree.packages {
         let message = match &package.licence {
             Some(licence) if spdx::allowed(licence, &allowed) => continue,
-            Some(licence) => format!(
-                "`{}` is under `{licence}`, which deny.toml does not allow",
-                package.name
-            ),
+            Some(licence) => format!("`{}` is under `{licence}`, which deny.toml does not allow", package.name),
             None => format!("`{}` names no licence", package.name),
         };
         found.push(Finding::new("Cargo.lock", locks::line_of(tree, &package.name), message));
@@ -206,17 +167,10 @@ pub(super) fn licences(tree: &Tree) -> Vec<Finding> {
 
 pub(super) fn limits(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for package in tree
-        .ours()
-        .filter(|package| HOSTILE_INPUT.contains(&package.name.as_str()))
-    {
+    for package in tree.ours().filter(|package| HOSTILE_INPUT.contains(&package.name.as_str())) {
         let path = package.manifest.replace("Cargo.toml", "src/limits.rs");
         if tree.file(&path).is_none() {
-            found.push(Finding::new(
-                &path,
-                1,
-                "missing: a crate that takes hostile input names its limits here",
-            ));
+            found.push(Finding::new(&path, 1, "missing: a crate that takes hostile input names its limits here"));
         }
     }
     found

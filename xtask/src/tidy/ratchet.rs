@@ -48,18 +48,12 @@ fn parse(text: &str) -> Result<Exception<'_>, String> {
 fn settle(exception: &Exception<'_>, found: &mut Vec<(&'static str, Finding)>) -> Option<String> {
     let Exception { rule, key, figure } = exception;
     let covered = |(name, finding): &(&str, Finding)| name == rule && finding.key() == *key;
-    let actual: usize = found
-        .iter()
-        .filter(|entry| covered(entry))
-        .map(|(_, finding)| finding.figure)
-        .sum();
+    let actual: usize = found.iter().filter(|entry| covered(entry)).map(|(_, finding)| finding.figure).sum();
     found.retain(|entry| !covered(entry) || actual > *figure);
     let now = |what: &str| Some(format!("{rule} of {key}: {what}"));
     match actual {
         0 => now("no longer needed: take the exception out"),
-        less if less < *figure => now(&format!(
-            "down from {figure} to {less}: say so here, so that it stays down"
-        )),
+        less if less < *figure => now(&format!("down from {figure} to {less}: say so here, so that it stays down")),
         more if more > *figure => now(&format!("grew from {figure} to {more}")),
         _ => None,
     }

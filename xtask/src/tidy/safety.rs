@@ -9,10 +9,7 @@ const HOMES: &[&str] = &["crates/lazaret-guest/src/native/"];
 
 pub(super) fn homes(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (file, source) in tree
-        .rust()
-        .filter(|(file, _)| !HOMES.iter().any(|home| file.path.starts_with(home)))
-    {
+    for (file, source) in tree.rust().filter(|(file, _)| !HOMES.iter().any(|home| file.path.starts_with(home))) {
         for (line, code) in numbered(source.code.iter()) {
             if has_word(code, "unsafe") {
                 let message = format!("`unsafe` outside its home, {}", HOMES.join(" and "));
@@ -31,11 +28,7 @@ pub(super) fn reasons(tree: &Tree) -> Vec<Finding> {
             let needs =
                 occurrences(code, "unsafe").any(|at| !code[at + "unsafe".len()..].trim_start().starts_with("fn "));
             if needs && !reasoned(source, index) {
-                found.push(Finding::new(
-                    &file.path,
-                    index + 1,
-                    "`unsafe` without a `// SAFETY:` comment above it",
-                ));
+                found.push(Finding::new(&file.path, index + 1, "`unsafe` without a `// SAFETY:` comment above it"));
             }
         }
     }

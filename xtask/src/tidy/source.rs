@@ -42,10 +42,7 @@ pub(super) fn split(text: &str) -> Source {
         within = next;
     }
     let lines = |text: &str| text.lines().map(str::to_string).collect();
-    Source {
-        code: lines(&code),
-        comments: lines(&comments),
-    }
+    Source { code: lines(&code), comments: lines(&comments) }
 }
 
 /// How many characters to take from here, as what, and where that leaves us.
@@ -155,11 +152,7 @@ mod tests {
 
     #[test]
     fn lifetimes_are_not_characters() {
-        check(
-            "&'a str '{' '\\'' b'\\u{7b}' 'b",
-            "& a str          b          b",
-            &" ".repeat(29),
-        );
+        check("&'a str '{' '\\'' b'\\u{7b}' 'b", "& a str          b          b", &" ".repeat(29));
     }
 
     #[test]

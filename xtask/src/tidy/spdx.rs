@@ -4,11 +4,7 @@
 pub(super) fn allowed(expression: &str, list: &[&str]) -> bool {
     // `MIT/Apache-2.0` is how it was written before there was a grammar.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let mut reader = Reader {
-        words: spaced.split_whitespace().collect(),
-        at: 0,
-        list,
-    };
+    let mut reader = Reader { words: spaced.split_whitespace().collect(), at: 0, list };
     reader.either() == Some(true) && reader.at == reader.words.len()
 }
 

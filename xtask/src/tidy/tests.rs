@@ -6,11 +6,7 @@ use super::{RULES, ratchet, report};
 
 fn tree(files: &[(&str, &str)], metadata: &str) -> Tree {
     let files = files.iter().map(|(path, text)| File::new(path, text)).collect();
-    let packages = if metadata.is_empty() {
-        Vec::new()
-    } else {
-        Package::parse(metadata).unwrap()
-    };
+    let packages = if metadata.is_empty() { Vec::new() } else { Package::parse(metadata).unwrap() };
     Tree { files, packages }
 }
 
@@ -76,21 +72,11 @@ const ROWS: &[Row] = &[
 
 #[test]
 fn each_rule_tells_good_from_bad() {
-    for Row {
-        rule,
-        path,
-        good,
-        bad,
-        says,
-    } in ROWS
-    {
+    for Row { rule, path, good, bad, says } in ROWS {
         let lines = report(&tree(&[(path, good)], ""));
         assert!(lines.is_empty(), "{rule} of {path}: {lines:?}");
         let lines = report(&tree(&[(path, bad)], ""));
-        assert!(
-            lines.len() == 1 && lines[0].starts_with(says),
-            "{rule} of {path}: {lines:?}"
-        );
+        assert!(lines.len() == 1 && lines[0].starts_with(says), "{rule} of {path}: {lines:?}");
         assert!(lines[0].ends_with(&format!("[{rule}]")), "{lines:?}");
     }
 }
@@ -99,10 +85,7 @@ fn each_rule_tells_good_from_bad() {
 fn long_files_and_functions_are_found() {
     let lines = |count: usize| "// a\n".repeat(count);
     assert_eq!(report(&tree(&[("a.rs", &lines(600))], "")), [""; 0]);
-    assert_eq!(
-        report(&tree(&[("a.rs", &lines(601))], "")),
-        ["a.rs:1: 601 lines; at most 600 [file-length]"]
-    );
+    assert_eq!(report(&tree(&[("a.rs", &lines(601))], "")), ["a.rs:1: 601 lines; at most 600 [file-length]"]);
 
     let function = |count: usize| format!("\nfn a() {{\n{}}}\n", lines(count - 2));
     assert_eq!(report(&tree(&[("a.rs", &function(70))], "")), [""; 0]);
@@ -208,10 +191,7 @@ fn packages_keep_their_place() {
 fn a_package_without_lints_or_limits_is_found() {
     let mut tree = workspace("lazaret-guest", "serde", "^1", "MIT");
     tree.files.retain(|file| !file.path.starts_with("crates/b"));
-    tree.files.push(File::new(
-        "crates/b/Cargo.toml",
-        "[lints]\n[package]\nworkspace = true\n",
-    ));
+    tree.files.push(File::new("crates/b/Cargo.toml", "[lints]\n[package]\nworkspace = true\n"));
     let expected = [
         "crates/b/Cargo.toml:1: no `[lints]` table with `workspace = true` [lints-table]",
         "crates/b/src/limits.rs:1: missing: a crate that takes hostile input names its limits here [limits]",
@@ -226,31 +206,15 @@ fn exceptions_hold_only_at_their_figure() {
     assert_eq!(with("# why\nword a.rs 2 quoted from a law\n"), [""; 0]);
     let same = "xtask/tidy.txt:1: word of";
     for (exception, count, says) in [
-        (
-            "word a.rs 1 too few\n",
-            3,
-            format!("{same} a.rs: grew from 1 to 2 [exception]"),
-        ),
+        ("word a.rs 1 too few\n", 3, format!("{same} a.rs: grew from 1 to 2 [exception]")),
         (
             "word a.rs 3 too many\n",
             1,
             format!("{same} a.rs: down from 3 to 2: say so here, so that it stays down [exception]"),
         ),
-        (
-            "word b.rs 1 gone\n",
-            3,
-            format!("{same} b.rs: no longer needed: take the exception out [exception]"),
-        ),
-        (
-            "word a.rs 2\n",
-            3,
-            "xtask/tidy.txt:1: an exception is `rule path figure reason` [exception]".to_string(),
-        ),
-        (
-            "wrod a.rs 2 typo\n",
-            3,
-            "xtask/tidy.txt:1: there is no rule `wrod` [exception]".to_string(),
-        ),
+        ("word b.rs 1 gone\n", 3, format!("{same} b.rs: no longer needed: take the exception out [exception]")),
+        ("word a.rs 2\n", 3, "xtask/tidy.txt:1: an exception is `rule path figure reason` [exception]".to_string()),
+        ("wrod a.rs 2 typo\n", 3, "xtask/tidy.txt:1: there is no rule `wrod` [exception]".to_string()),
     ] {
         let lines = with(exception);
         assert_eq!(lines.len(), count, "{lines:?}");
@@ -261,26 +225,14 @@ fn exceptions_hold_only_at_their_figure() {
 #[test]
 fn an_exception_can_name_a_function() {
     let long = format!("fn a() {{\n{}}}\n", "// b\n".repeat(80));
-    let files = [
-        ("a.rs", long.as_str()),
-        (ratchet::PATH, "function-length a.rs::a 82 a table\n"),
-    ];
+    let files = [("a.rs", long.as_str()), (ratchet::PATH, "function-length a.rs::a 82 a table\n")];
     assert_eq!(report(&tree(&files, "")), [""; 0]);
 }
 
 #[test]
 fn every_rule_is_tested() {
-    let elsewhere = [
-        "file-length",
-        "function-length",
-        "lints-table",
-        "limits",
-        "direction",
-        "reach",
-        "pin",
-        "licence",
-        "ban",
-    ];
+    let elsewhere =
+        ["file-length", "function-length", "lints-table", "limits", "direction", "reach", "pin", "licence", "ban"];
     for rule in RULES {
         let tested = ROWS.iter().any(|row| row.rule == rule.name) || elsewhere.contains(&rule.name);
         assert!(tested, "{} has no test", rule.name);

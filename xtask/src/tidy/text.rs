@@ -9,23 +9,8 @@ const MARKS: &[&str] = &["TODO", "FIXME", "XXX"];
 const MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
 /// Written by people: snapshots and fixtures hold whatever a program printed.
-const PROSE: &[&str] = &[
-    "rs",
-    "wit",
-    "toml",
-    "md",
-    "py",
-    "js",
-    "mjs",
-    "c",
-    "h",
-    "sh",
-    "cedar",
-    "cedarschema",
-    "yml",
-    "html",
-    "css",
-];
+const PROSE: &[&str] =
+    &["rs", "wit", "toml", "md", "py", "js", "mjs", "c", "h", "sh", "cedar", "cedarschema", "yml", "html", "css"];
 
 fn by_hand(file: &File) -> bool {
     file.is(PROSE) || !file.name().trim_start_matches('.').contains('.')
@@ -35,11 +20,7 @@ pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| by_hand(file)) {
         let mut mark = |line, word: &str| {
-            found.push(Finding::new(
-                &file.path,
-                line,
-                format!("`{word}`: finish it, or open an issue"),
-            ));
+            found.push(Finding::new(&file.path, line, format!("`{word}`: finish it, or open an issue")));
         };
         for word in MARKS {
             match &file.source {
@@ -48,17 +29,11 @@ pub(super) fn unfinished(tree: &Tree) -> Vec<Finding> {
                         mark(line, word);
                     }
                 }),
-                None => file
-                    .lines()
-                    .filter(|(_, text)| has_word(text, word))
-                    .for_each(|(line, _)| mark(line, word)),
+                None => file.lines().filter(|(_, text)| has_word(text, word)).for_each(|(line, _)| mark(line, word)),
             }
         }
         for (line, code) in file.source.iter().flat_map(|source| numbered(source.code.iter())) {
-            for word in MACROS
-                .iter()
-                .filter(|word| has_word(code, word) && code.contains(&format!("{word}!")))
-            {
+            for word in MACROS.iter().filter(|word| has_word(code, word) && code.contains(&format!("{word}!"))) {
                 mark(line, &format!("{word}!"));
             }
         }
@@ -80,11 +55,7 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     for file in &tree.files {
         for (line, text) in file.lines() {
             for place in PLACES.iter().filter(|place| names(text, place)) {
-                found.push(Finding::new(
-                    &file.path,
-                    line,
-                    format!("`{place}…` is a path of one machine"),
-                ));
+                found.push(Finding::new(&file.path, line, format!("`{place}…` is a path of one machine")));
             }
         }
     }
@@ -102,16 +73,8 @@ fn names(text: &str, place: &str) -> bool {
 }
 
 /// What says that the address on the same line is where packages come from.
-const REGISTRY_KEYS: &[&str] = &[
-    "\"resolved\":",
-    "registry=",
-    "registry =",
-    "registry+",
-    "sparse+",
-    "index-url",
-    "--registry",
-    "find-links",
-];
+const REGISTRY_KEYS: &[&str] =
+    &["\"resolved\":", "registry=", "registry =", "registry+", "sparse+", "index-url", "--registry", "find-links"];
 const PUBLIC_HOSTS: &[&str] = &[
     "github.com",
     "crates.io",
@@ -125,10 +88,7 @@ const PUBLIC_HOSTS: &[&str] = &[
 pub(super) fn registry_hosts(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in &tree.files {
-        for (line, text) in file
-            .lines()
-            .filter(|(_, text)| REGISTRY_KEYS.iter().any(|key| text.contains(key)))
-        {
+        for (line, text) in file.lines().filter(|(_, text)| REGISTRY_KEYS.iter().any(|key| text.contains(key))) {
             for host in hosts(text).filter(|host| !PUBLIC_HOSTS.contains(host)) {
                 let message = format!("packages come from the public registries, not from `{host}`");
                 found.push(Finding::new(&file.path, line, message));
@@ -140,10 +100,7 @@ pub(super) fn registry_hosts(tree: &Tree) -> Vec<Finding> {
 
 fn hosts(text: &str) -> impl Iterator<Item = &str> {
     text.split("://").skip(1).map(|rest| {
-        let authority = rest
-            .split(|char: char| "/\"' )>?#".contains(char))
-            .next()
-            .unwrap_or(rest);
+        let authority = rest.split(|char: char| "/\"' )>?#".contains(char)).next().unwrap_or(rest);
         authority.rsplit('@').next().unwrap_or(authority)
     })
 }

@@ -23,11 +23,7 @@ pub(super) struct File {
 
 impl File {
     pub(super) fn new(path: &str, text: &str) -> File {
-        let mut file = File {
-            path: path.to_string(),
-            text: text.to_string(),
-            source: None,
-        };
+        let mut file = File { path: path.to_string(), text: text.to_string(), source: None };
         if file.is(&["rs", "wit"]) {
             file.source = Some(source::split(text));
         }
@@ -35,9 +31,7 @@ impl File {
     }
 
     pub(super) fn is(&self, extensions: &[&str]) -> bool {
-        self.name()
-            .rsplit_once('.')
-            .is_some_and(|(_, extension)| extensions.contains(&extension))
+        self.name().rsplit_once('.').is_some_and(|(_, extension)| extensions.contains(&extension))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -59,10 +53,7 @@ pub(super) fn numbered<'a, S: AsRef<str> + ?Sized + 'a>(
 
 impl Tree {
     pub(super) fn read(root: &Path) -> Result<Tree, String> {
-        let listed = run::capture(
-            root,
-            &["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        )?;
+        let listed = run::capture(root, &["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
         let mut files = Vec::new();
         for path in listed.split_terminator('\0') {
             // A file can be listed and gone (deleted, not yet committed), or be a link to a directory.
@@ -77,10 +68,7 @@ impl Tree {
                 files.push(File::new(path, &text));
             }
         }
-        Ok(Tree {
-            files,
-            packages: Package::all(root)?,
-        })
+        Ok(Tree { files, packages: Package::all(root)? })
     }
 
     pub(super) fn file(&self, path: &str) -> Option<&File> {
@@ -89,10 +77,7 @@ impl Tree {
 
     /// Rust files with their code and comments apart.
     pub(super) fn rust(&self) -> impl Iterator<Item = (&File, &Source)> {
-        self.files
-            .iter()
-            .filter(|file| file.is(&["rs"]))
-            .filter_map(|file| Some((file, file.source.as_ref()?)))
+        self.files.iter().filter(|file| file.is(&["rs"])).filter_map(|file| Some((file, file.source.as_ref()?)))
     }
 
     pub(super) fn ours(&self) -> impl Iterator<Item = &Package> {

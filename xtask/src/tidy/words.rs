@@ -31,11 +31,7 @@ pub(super) fn synonyms(tree: &Tree) -> Vec<Finding> {
             }
             for (word, ours) in SYNONYMS {
                 if has_word(&comment, word) || has_word(&comment, &format!("{word}s")) {
-                    found.push(Finding::new(
-                        &file.path,
-                        line,
-                        format!("say \"{ours}\", not \"{word}\""),
-                    ));
+                    found.push(Finding::new(&file.path, line, format!("say \"{ours}\", not \"{word}\"")));
                 }
             }
         }
@@ -46,11 +42,7 @@ pub(super) fn synonyms(tree: &Tree) -> Vec<Finding> {
 /// Nothing in `wit/` may need a table of handles in the host.
 pub(super) fn resources(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
-    for file in tree
-        .files
-        .iter()
-        .filter(|file| file.is(&["wit"]) && file.path.starts_with("wit/"))
-    {
+    for file in tree.files.iter().filter(|file| file.is(&["wit"]) && file.path.starts_with("wit/")) {
         for (line, code) in file.source.iter().flat_map(|source| numbered(source.code.iter())) {
             if has_word(code, "resource") {
                 let message = "a `resource` does not survive sleep: use a function and a plain id";

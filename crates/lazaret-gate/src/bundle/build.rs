@@ -101,8 +101,8 @@ pub(super) fn wanted(
     }
     for (digest, depth) in images(entries) {
         wanted.insert(digest);
-        let image: Image = canonical::decode(&fetch(&digest)?)
-            .map_err(|why| BadBundle::Whole(format!("image {digest}: {why}")))?;
+        let image: Image =
+            canonical::decode(&fetch(&digest)?).map_err(|why| BadBundle::Whole(format!("image {digest}: {why}")))?;
         for memory in &image.memories {
             if !memory.is_well_formed() {
                 return Err(BadBundle::Whole(format!("image {digest}: a memory's nodes don't fit its size")));

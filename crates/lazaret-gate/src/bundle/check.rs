@@ -54,7 +54,8 @@ impl<'a> Lines<'a> {
 
     fn next(&mut self) -> Result<&'a [u8], BadBundle> {
         self.number += 1;
-        let end = self.rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| self.bad("the bundle is cut short"))?;
+        let end =
+            self.rest.iter().position(|byte| *byte == b'\n').ok_or_else(|| self.bad("the bundle is cut short"))?;
         let (line, rest) = self.rest.split_at(end);
         self.rest = &rest[1..];
         Ok(line)
@@ -216,7 +217,8 @@ fn check_entries(key: &str, entries: &[Entry], entry_hashes: &[Digest]) -> Resul
             }
             Body::Turn(turn) => {
                 let known = agents.get_mut(&turn.agent);
-                let known = known.ok_or_else(|| whole(format!("entry {}: its agent's creation is missing", entry.seq)))?;
+                let known =
+                    known.ok_or_else(|| whole(format!("entry {}: its agent's creation is missing", entry.seq)))?;
                 check_turn(known, turn).map_err(|why| whole(format!("entry {}: {why}", entry.seq)))?;
                 known.last = Some((turn, *hash));
             }

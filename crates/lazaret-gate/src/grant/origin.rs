@@ -39,7 +39,9 @@ pub enum BadUrl {
     #[error("a URL starts with `https://` or `http://`")]
     Scheme,
     /// No host, or one with characters that parsers disagree on.
-    #[error("the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`; no user information")]
+    #[error(
+        "the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`, and no user information"
+    )]
     Host,
     /// Not a port.
     #[error("the port must be 1 to 65535 without leading zeros")]
@@ -55,7 +57,9 @@ impl Origin {
         let (scheme, rest) = split_scheme(url).ok_or(BadUrl::Scheme)?;
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
-        if path.contains('#') || path.bytes().any(|b| !(0x21..=0x7e).contains(&b) || matches!(b, b'\\' | b'"' | b'<' | b'>')) {
+        if path.contains('#')
+            || path.bytes().any(|b| !(0x21..=0x7e).contains(&b) || matches!(b, b'\\' | b'"' | b'<' | b'>'))
+        {
             return Err(BadUrl::Path);
         }
         Self::of_authority(scheme, authority)
@@ -76,7 +80,10 @@ impl Origin {
             Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
             None => {
                 let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
-                !host.is_empty() && host.len() <= 253 && host.bytes().all(plain) && host.split('.').all(|l| !l.is_empty() && l.len() <= 63)
+                !host.is_empty()
+                    && host.len() <= 253
+                    && host.bytes().all(plain)
+                    && host.split('.').all(|l| !l.is_empty() && l.len() <= 63)
             }
         };
         if lawful { Ok(Self { scheme, host: host.to_owned(), port }) } else { Err(BadUrl::Host) }

@@ -49,32 +49,16 @@ impl Keeper {
     pub(crate) fn new(seed: u8) -> Self {
         let signing = SigningKey::from_bytes(&[seed; 32]);
         let verifier = Verifier::of_host(signing.verifying_key());
-        let genesis = Genesis {
-            format: JOURNAL_FORMAT.to_owned(),
-            key: verifier.to_text(),
-        };
-        let mut keeper = Self {
-            signing,
-            verifier,
-            entries: Vec::new(),
-            blobs: BTreeMap::new(),
-        };
+        let genesis = Genesis { format: JOURNAL_FORMAT.to_owned(), key: verifier.to_text() };
+        let mut keeper = Self { signing, verifier, entries: Vec::new(), blobs: BTreeMap::new() };
         keeper.append(Body::Genesis(genesis));
         keeper
     }
 
     pub(crate) fn append(&mut self, body: Body) -> Digest {
-        let prev = self
-            .entries
-            .last()
-            .map_or(NO_ENTRY, |entry| Digest::of_value(entry).unwrap());
+        let prev = self.entries.last().map_or(NO_ENTRY, |entry| Digest::of_value(entry).unwrap());
         let seq = self.entries.len() as u64;
-        let entry = Entry {
-            body,
-            prev,
-            seq,
-            time: 1_700_000_000_000 + 17 * seq,
-        };
+        let entry = Entry { body, prev, seq, time: 1_700_000_000_000 + 17 * seq };
         self.entries.push(entry);
         Digest::of_value(&self.entries[seq as usize]).unwrap()
     }
@@ -91,46 +75,25 @@ impl Keeper {
 
     /// A bundle of these entries, with older checkpoints at these sizes.
     pub(crate) fn bundle(&self, seqs: impl IntoIterator<Item = u64>, older: &[u64]) -> Vec<u8> {
-        let leaves = self
-            .entries
-            .iter()
-            .map(|entry| merkle::leaf(&canonical::encode(entry).unwrap()))
-            .collect();
+        let leaves = self.entries.iter().map(|entry| merkle::leaf(&canonical::encode(entry).unwrap())).collect();
         let prover = Prover::new(leaves);
         let size = prover.size();
         let mut builder = Builder::new(&self.verifier.to_text()).unwrap();
-        builder
-            .checkpoint(&self.note(size as u64, prover.root(size).unwrap()), &[])
-            .unwrap();
+        builder.checkpoint(&self.note(size as u64, prover.root(size).unwrap()), &[]).unwrap();
         for old in older {
             let root = prover.root(*old as usize).unwrap();
-            builder
-                .checkpoint(
-                    &self.note(*old, root),
-                    &prover.consistency(*old as usize, size).unwrap(),
-                )
-                .unwrap();
+            builder.checkpoint(&self.note(*old, root), &prover.consistency(*old as usize, size).unwrap()).unwrap();
         }
         for seq in seqs {
             let proof = prover.inclusion(seq as usize, size).unwrap();
             builder.entry(self.entries[seq as usize].clone(), &proof).unwrap();
         }
-        builder
-            .finish(|digest| {
-                self.blobs
-                    .get(digest)
-                    .cloned()
-                    .ok_or_else(|| format!("no blob {digest}"))
-            })
-            .unwrap()
+        builder.finish(|digest| self.blobs.get(digest).cloned().ok_or_else(|| format!("no blob {digest}"))).unwrap()
     }
 
     pub(crate) fn everything(&self) -> Vec<u8> {
         let size = self.entries.len() as u64;
-        let mut older: Vec<u64> = [size - 1, size / 2, 1]
-            .into_iter()
-            .filter(|old| (1..size).contains(old))
-            .collect();
+        let mut older: Vec<u64> = [size - 1, size / 2, 1].into_iter().filter(|old| (1..size).contains(old)).collect();
         older.dedup();
         self.bundle(0..size, &older)
     }
@@ -151,33 +114,18 @@ impl Sleeper {
         let component = keeper.put(format!("component of {name}, {}", dice.roll()).into_bytes());
         let engine = Digest::of(b"engine");
         let size = keeper.blobs[&component].len() as u64;
-        keeper.append(Body::ComponentAdmitted(ComponentAdmitted {
-            component,
-            size,
-            world,
-            engine,
-        }));
+        keeper.append(Body::ComponentAdmitted(ComponentAdmitted { component, size, world, engine }));
         let created = AgentCreated {
             agent: name.parse().unwrap(),
             component,
             world,
             engine,
             grants: grants(dice),
-            budget: Budget {
-                fuel: dice.roll() >> 11,
-                ..Budget::default()
-            },
+            budget: Budget { fuel: dice.roll() >> 11, ..Budget::default() },
             image: None,
         };
         // Three nodes' worth of memory, so that there are absent nodes and absent pages.
-        let mut agent = Self {
-            created,
-            tree: PageTree::default(),
-            size: 48,
-            image: None,
-            turn: 0,
-            previous: NO_ENTRY,
-        };
+        let mut agent = Self { created, tree: PageTree::default(), size: 48, image: None, turn: 0, previous: NO_ENTRY };
         agent.dream(keeper, dice);
         agent.created.image = agent.image;
         agent.previous = keeper.append(Body::AgentCreated(agent.created.clone()));
@@ -207,13 +155,7 @@ impl Sleeper {
             component: self.created.component,
             engine: self.created.engine,
             turn: self.turn,
-            memories: vec![
-                memory,
-                lazaret_gate::image::Memory {
-                    size: 0,
-                    nodes: Vec::new(),
-                },
-            ],
+            memories: vec![memory, lazaret_gate::image::Memory { size: 0, nodes: Vec::new() }],
             globals: vec![vec![Exact(dice.roll())], Vec::new()],
         };
         self.image = Some(keeper.put(canonical::encode(&image).unwrap()));
@@ -234,11 +176,7 @@ impl Sleeper {
             grants: self.created.grants.clone(),
             budget: self.created.budget.clone(),
             image_before,
-            input: Message {
-                sender: None,
-                content_type: "text/plain".into(),
-                body: "hello".into(),
-            },
+            input: Message { sender: None, content_type: "text/plain".into(), body: "hello".into() },
             tape,
             ending,
             fuel: dice.roll() >> 11,
@@ -267,41 +205,21 @@ fn grants(dice: &mut Dice) -> Grants {
         "agent:clerk",
         "agent:mailbox",
     ];
-    Grants::new(
-        (0..dice.below(2 * all.len()))
-            .map(|_| dice.pick(&all).parse().unwrap())
-            .collect(),
-    )
+    Grants::new((0..dice.below(2 * all.len())).map(|_| dice.pick(&all).parse().unwrap()).collect())
 }
 
 fn ending(dice: &mut Dice) -> Ending {
-    let causes = [
-        Cause::Fuel,
-        Cause::Memory,
-        Cause::WallClock,
-        Cause::Trap,
-        Cause::Refused,
-        Cause::BadValue,
-    ];
+    let causes = [Cause::Fuel, Cause::Memory, Cause::WallClock, Cause::Trap, Cause::Refused, Cause::BadValue];
     match dice.below(8) {
         0 => Ending::Failed(Failure::BadInput("what is \u{1f600}?".into())),
         1 => Ending::Failed(Failure::Failed(String::new())),
-        2 => Ending::Stopped(Stop {
-            cause: *dice.pick(&causes),
-            detail: "it had to be\u{7f}\u{2028}".into(),
-        }),
-        _ => Ending::Replied(Reply {
-            content_type: "application/json".into(),
-            body: "{\"a\":1}".into(),
-        }),
+        2 => Ending::Stopped(Stop { cause: *dice.pick(&causes), detail: "it had to be\u{7f}\u{2028}".into() }),
+        _ => Ending::Replied(Reply { content_type: "application/json".into(), body: "{\"a\":1}".into() }),
     }
 }
 
 fn done(effect: Effect, answer: Answer) -> TapeEntry {
-    TapeEntry {
-        effect,
-        outcome: Outcome::Done(answer),
-    }
+    TapeEntry { effect, outcome: Outcome::Done(answer) }
 }
 
 /// Every kind of effect and every kind of answer, once or more.
@@ -310,60 +228,25 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
     let prompt = Prompt {
         model: "rehearsal/small".into(),
         utterances: [Role::System, Role::User, Role::Assistant]
-            .map(|role| Utterance {
-                role,
-                text: "say\nsomething".into(),
-            })
+            .map(|role| Utterance { role, text: "say\nsomething".into() })
             .to_vec(),
         max_tokens: u32::MAX,
     };
-    let header = || Header {
-        name: "accept".into(),
-        value: "*/*".into(),
-    };
+    let header = || Header { name: "accept".into(), value: "*/*".into() };
     let request = || Request {
         method: "POST".into(),
         url: "https://example.com/a?b".into(),
         headers: vec![header()],
         body: Bytes(vec![0, 255, 128]),
     };
-    let stored = Stored {
-        value: Bytes(vec![1, 2]),
-        version: 3,
-    };
-    let listed = KeyInfo {
-        key: key(),
-        version: 1,
-        size: 2,
-    };
-    let tool = Tool {
-        name: "mail.list".into(),
-        description: "lists mail".into(),
-        arguments: "{}".into(),
-    };
-    let list = |after| Effect::StorageList {
-        prefix: "a".into(),
-        after,
-        limit: 10,
-    };
-    let log = |level| Effect::LogWrite {
-        level,
-        text: "\u{0}\u{1f}\u{8}\u{c}\r\n".into(),
-    };
-    let send = Effect::AgentsSend {
-        to: "clerk".into(),
-        content_type: "text/plain".into(),
-        body: "hi".into(),
-    };
-    let said = Completion {
-        text: "…".into(),
-        input_tokens: 1,
-        output_tokens: 2,
-    };
-    let call = || Effect::ToolsCall {
-        name: "mail.send".into(),
-        arguments: "{ }".into(),
-    };
+    let stored = Stored { value: Bytes(vec![1, 2]), version: 3 };
+    let listed = KeyInfo { key: key(), version: 1, size: 2 };
+    let tool = Tool { name: "mail.list".into(), description: "lists mail".into(), arguments: "{}".into() };
+    let list = |after| Effect::StorageList { prefix: "a".into(), after, limit: 10 };
+    let log = |level| Effect::LogWrite { level, text: "\u{0}\u{1f}\u{8}\u{c}\r\n".into() };
+    let send = Effect::AgentsSend { to: "clerk".into(), content_type: "text/plain".into(), body: "hi".into() };
+    let said = Completion { text: "…".into(), input_tokens: 1, output_tokens: 2 };
+    let call = || Effect::ToolsCall { name: "mail.send".into(), arguments: "{ }".into() };
     let reason = "`tools.call` needs `tool:mail.send`; nothing of `tool` was granted".to_owned();
     let refusals = [
         (Code::BadAsk, Layer::Form),
@@ -374,13 +257,7 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
     let mut tape = vec![
         done(Effect::StorageGet { key: key() }, Answer::Entry(None)),
         done(Effect::StorageGet { key: key() }, Answer::Entry(Some(stored))),
-        done(
-            Effect::StorageSet {
-                key: key(),
-                value: Bytes(Vec::new()),
-            },
-            Answer::Version((1 << 53) - 1),
-        ),
+        done(Effect::StorageSet { key: key(), value: Bytes(Vec::new()) }, Answer::Version((1 << 53) - 1)),
         done(Effect::StorageDelete { key: String::new() }, Answer::Existed(true)),
         done(list(None), Answer::Keys(vec![listed])),
         done(list(Some("b".into())), Answer::Keys(Vec::new())),
@@ -392,38 +269,20 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
         done(Effect::ClockMonotonic {}, Answer::Time(Exact(0))),
         done(Effect::ClockSleep { nanos: Exact(1) }, Answer::Nothing),
         done(Effect::RandomBytes { len: 2 }, Answer::Random(Bytes(vec![7, 9]))),
-        done(
-            Effect::EnvironmentRead {},
-            Answer::Environment(vec![("A".into(), "b".into())]),
-        ),
+        done(Effect::EnvironmentRead {}, Answer::Environment(vec![("A".into(), "b".into())])),
         done(Effect::ModelGenerate(prompt), Answer::Completion(said)),
         done(Effect::ToolsList {}, Answer::Tools(vec![tool])),
         done(call(), Answer::Result("[]".into())),
         done(
             Effect::HttpFetch(request()),
-            Answer::Response(Response {
-                status: 65535,
-                headers: vec![header()],
-                body: "ok".into(),
-            }),
+            Answer::Response(Response { status: 65535, headers: vec![header()], body: "ok".into() }),
         ),
         done(send, Answer::Sent(0)),
-        TapeEntry {
-            effect: call(),
-            outcome: Outcome::Failed("no such tool".into()),
-        },
+        TapeEntry { effect: call(), outcome: Outcome::Failed("no such tool".into()) },
     ];
     tape.extend(refusals.map(|(code, layer)| {
-        let refusal = Refusal {
-            code,
-            layer,
-            reason: reason.clone(),
-            remedy: "…".into(),
-        };
-        TapeEntry {
-            effect: call(),
-            outcome: Outcome::Refused(refusal),
-        }
+        let refusal = Refusal { code, layer, reason: reason.clone(), remedy: "…".into() };
+        TapeEntry { effect: call(), outcome: Outcome::Refused(refusal) }
     }));
     tape
 }
@@ -431,11 +290,7 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
 /// The entries of a turn that was interrupted.
 fn interruption(keeper: &mut Keeper, agent: &AgentId) {
     let ask = every_ask().remove(0);
-    let input = Message {
-        sender: Some(agent.clone()),
-        content_type: String::new(),
-        body: Bytes::default(),
-    };
+    let input = Message { sender: Some(agent.clone()), content_type: String::new(), body: Bytes::default() };
     let opened = EffectOpened {
         agent: agent.clone(),
         turn: 1,
@@ -445,18 +300,9 @@ fn interruption(keeper: &mut Keeper, agent: &AgentId) {
         tape: vec![ask.clone()],
         effect: ask.effect,
     };
-    let closed = EffectClosed {
-        agent: agent.clone(),
-        turn: 1,
-        number: 1,
-        outcome: ask.outcome,
-    };
+    let closed = EffectClosed { agent: agent.clone(), turn: 1, number: 1, outcome: ask.outcome };
     keeper.append(Body::EffectOpened(Box::new(opened)));
-    keeper.append(Body::InDoubt(InDoubt {
-        agent: agent.clone(),
-        turn: 1,
-        number: 1,
-    }));
+    keeper.append(Body::InDoubt(InDoubt { agent: agent.clone(), turn: 1, number: 1 }));
     keeper.append(Body::Settled(Box::new(closed.clone())));
     keeper.append(Body::EffectClosed(Box::new(closed)));
 }
@@ -480,9 +326,7 @@ pub(crate) fn honest(seed: u64) -> Keeper {
         let (which, ending) = (dice.below(agents.len()), ending(&mut dice));
         agents[which].take_turn(&mut keeper, &mut dice, tape, ending);
     }
-    keeper.append(Body::AgentRemoved(AgentRemoved {
-        agent: "clerk".parse().unwrap(),
-    }));
+    keeper.append(Body::AgentRemoved(AgentRemoved { agent: "clerk".parse().unwrap() }));
     keeper
 }
 
@@ -492,22 +336,12 @@ pub(crate) fn plain() -> Keeper {
     let mut keeper = Keeper::new(3);
     let mut mailbox = Sleeper::create(&mut keeper, &mut dice, "mailbox", World::Durable);
     let mut clerk = Sleeper::create(&mut keeper, &mut dice, "clerk", World::Stateless);
-    let replied = || {
-        Ending::Replied(Reply {
-            content_type: "text/plain".into(),
-            body: "done".into(),
-        })
-    };
-    let stopped = Ending::Stopped(Stop {
-        cause: Cause::Fuel,
-        detail: "out of fuel".into(),
-    });
+    let replied = || Ending::Replied(Reply { content_type: "text/plain".into(), body: "done".into() });
+    let stopped = Ending::Stopped(Stop { cause: Cause::Fuel, detail: "out of fuel".into() });
     mailbox.take_turn(&mut keeper, &mut dice, every_ask(), replied());
     clerk.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
     mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), stopped);
     mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
-    keeper.append(Body::AgentRemoved(AgentRemoved {
-        agent: "clerk".parse().unwrap(),
-    }));
+    keeper.append(Body::AgentRemoved(AgentRemoved { agent: "clerk".parse().unwrap() }));
     keeper
 }

@@ -37,9 +37,7 @@ fn lied(edit: impl FnOnce(&mut Draft)) -> Vec<u8> {
 
 fn entry(at: usize, pointer: &str, value: Value) -> Vec<u8> {
     lied(|draft| {
-        let place = draft.entries[at]
-            .pointer_mut(pointer)
-            .unwrap_or_else(|| panic!("no {pointer} in entry {at}"));
+        let place = draft.entries[at].pointer_mut(pointer).unwrap_or_else(|| panic!("no {pointer} in entry {at}"));
         assert_ne!(*place, value);
         *place = value;
     })
@@ -48,15 +46,8 @@ fn entry(at: usize, pointer: &str, value: Value) -> Vec<u8> {
 /// Changes the image that turn 3 leaves.
 fn image(pointer: &str, value: Value) -> Vec<u8> {
     lied(|draft| {
-        let name = draft.entries[TURN_3]["body"]["turn"]["image_after"]
-            .as_str()
-            .unwrap()
-            .to_owned();
-        let at = draft
-            .blobs
-            .iter()
-            .position(|blob| Digest::of(blob).to_string() == name)
-            .unwrap();
+        let name = draft.entries[TURN_3]["body"]["turn"]["image_after"].as_str().unwrap().to_owned();
+        let at = draft.blobs.iter().position(|blob| Digest::of(blob).to_string() == name).unwrap();
         let mut image: Value = serde_json::from_slice(&draft.blobs[at]).unwrap();
         *image.pointer_mut(pointer).unwrap() = value;
         draft.change_blob(at, serde_json::to_vec(&image).unwrap());
@@ -112,13 +103,7 @@ fn foreign_signature(found: &str) -> String {
 
 fn other_log() -> String {
     let other = SigningKey::from_bytes(&[99; 32]);
-    Verifier::of_host(other.verifying_key()).sign(
-        &Checkpoint {
-            size: 10,
-            root: [0; 32],
-        },
-        &other,
-    )
+    Verifier::of_host(other.verifying_key()).sign(&Checkpoint { size: 10, root: [0; 32] }, &other)
 }
 
 /// A key whose bytes are no lawful spelling: y is 2^255 - 19 + 3.
@@ -128,14 +113,7 @@ fn unreduced_key() -> String {
     (key[0], key[1], key[32]) = (1, 0xed + 3, 0x7f);
     let id: [u8; 32] = Sha256::new_with_prefix("k\n").chain_update(&key).finalize().into();
     let encoded = serde_json::to_value(Bytes(key)).unwrap();
-    format!(
-        "k+{:02x}{:02x}{:02x}{:02x}+{}",
-        id[0],
-        id[1],
-        id[2],
-        id[3],
-        encoded.as_str().unwrap()
-    )
+    format!("k+{:02x}{:02x}{:02x}{:02x}+{}", id[0], id[1], id[2], id[3], encoded.as_str().unwrap())
 }
 
 fn other_key() -> String {
@@ -146,12 +124,7 @@ const FIRST_ENTRY: usize = 5;
 const FIRST_BLOB: usize = 15;
 
 pub(crate) fn all() -> Vec<Lie> {
-    let lie = |rule, what, why, bundle| Lie {
-        rule,
-        what,
-        why,
-        bundle,
-    };
+    let lie = |rule, what, why, bundle| Lie { rule, what, why, bundle };
     let mut lies = lines_and_keys(lie);
     lies.extend(about_entries(lie));
     lies.extend(about_turns(lie));
@@ -164,91 +137,26 @@ type Make = fn(&'static str, &'static str, &'static str, Vec<u8>) -> Lie;
 fn lines_and_keys(lie: Make) -> Vec<Lie> {
     let zeros = || json!([Bytes(vec![0; 32])]);
     vec![
-        lie(
-            "L2",
-            "no checkpoint",
-            "no checkpoint",
-            resealed(|lines| drop(lines.drain(1..FIRST_ENTRY))),
-        ),
+        lie("L2", "no checkpoint", "no checkpoint", resealed(|lines| drop(lines.drain(1..FIRST_ENTRY)))),
         lie(
             "L3",
             "another format",
             "is not `lazaret-bundle/1`",
             edit_line(0, |l| l["bundle"] = json!("lazaret-bundle/2")),
         ),
-        lie(
-            "K1",
-            "not a key",
-            "is not a verifier key",
-            edit_line(0, |line| line["key"] = json!("key")),
-        ),
-        lie(
-            "K2",
-            "unreduced key",
-            "is not a verifier key",
-            edit_line(0, |line| line["key"] = json!(unreduced_key())),
-        ),
-        lie(
-            "K3",
-            "extension line",
-            "signature is wrong",
-            note(|note| note.replacen("\n\n", "\nextension\n\n", 1)),
-        ),
-        lie(
-            "K3",
-            "size in another spelling",
-            "signature is wrong",
-            note(|note| note.replacen("\n10\n", "\n+10\n", 1)),
-        ),
-        lie(
-            "K3",
-            "two signatures",
-            "not base64",
-            note(|note| format!("{note}{}", note.split("\n\n").nth(1).unwrap())),
-        ),
-        lie(
-            "K4",
-            "another log's checkpoint",
-            "is of `lazaret.invalid/",
-            note(|_| other_log()),
-        ),
-        lie(
-            "K5",
-            "another size",
-            "signature is wrong",
-            note(|note| note.replacen("\n10\n", "\n11\n", 1)),
-        ),
+        lie("K1", "not a key", "is not a verifier key", edit_line(0, |line| line["key"] = json!("key"))),
+        lie("K2", "unreduced key", "is not a verifier key", edit_line(0, |line| line["key"] = json!(unreduced_key()))),
+        lie("K3", "extension line", "signature is wrong", note(|note| note.replacen("\n\n", "\nextension\n\n", 1))),
+        lie("K3", "size in another spelling", "signature is wrong", note(|note| note.replacen("\n10\n", "\n+10\n", 1))),
+        lie("K3", "two signatures", "not base64", note(|note| format!("{note}{}", note.split("\n\n").nth(1).unwrap()))),
+        lie("K4", "another log's checkpoint", "is of `lazaret.invalid/", note(|_| other_log())),
+        lie("K5", "another size", "signature is wrong", note(|note| note.replacen("\n10\n", "\n11\n", 1))),
         lie("K5", "foreign signature", "signature is wrong", note(foreign_signature)),
-        lie(
-            "K6",
-            "checkpoints in another order",
-            "from the newest",
-            resealed(|lines| lines.swap(3, 4)),
-        ),
-        lie(
-            "K6",
-            "a checkpoint twice",
-            "from the newest",
-            resealed(|lines| lines.insert(2, lines[1].clone())),
-        ),
-        lie(
-            "K7",
-            "a proof for the newest",
-            "needs no",
-            edit_line(1, |line| line["consistency"] = zeros()),
-        ),
-        lie(
-            "K7",
-            "another consistency proof",
-            "was rewritten",
-            edit_line(3, |line| line["consistency"] = zeros()),
-        ),
-        lie(
-            "K8",
-            "a proof step of 3 bytes",
-            "not 32 bytes",
-            edit_line(6, |line| line["inclusion"] = json!(["AAAA"])),
-        ),
+        lie("K6", "checkpoints in another order", "from the newest", resealed(|lines| lines.swap(3, 4))),
+        lie("K6", "a checkpoint twice", "from the newest", resealed(|lines| lines.insert(2, lines[1].clone()))),
+        lie("K7", "a proof for the newest", "needs no", edit_line(1, |line| line["consistency"] = zeros())),
+        lie("K7", "another consistency proof", "was rewritten", edit_line(3, |line| line["consistency"] = zeros())),
+        lie("K8", "a proof step of 3 bytes", "not 32 bytes", edit_line(6, |line| line["inclusion"] = json!(["AAAA"]))),
         lie(
             "K8",
             "an endless proof",
@@ -260,54 +168,24 @@ fn lines_and_keys(lie: Make) -> Vec<Lie> {
 
 fn about_entries(lie: Make) -> Vec<Lie> {
     vec![
-        lie(
-            "V2",
-            "fuel of 2^53",
-            "whole one up to",
-            entry(TURN_1, "/body/turn/fuel", json!(1_u64 << 53)),
-        ),
-        lie(
-            "V2",
-            "fuel of half a unit",
-            "not the expected",
-            entry(TURN_1, "/body/turn/fuel", json!(0.5)),
-        ),
+        lie("V2", "fuel of 2^53", "whole one up to", entry(TURN_1, "/body/turn/fuel", json!(1_u64 << 53))),
+        lie("V2", "fuel of half a unit", "not the expected", entry(TURN_1, "/body/turn/fuel", json!(0.5))),
         lie(
             "V3",
             "an unknown key",
             "not in canonical",
             lied(|draft| draft.entries[TURN_1]["body"]["turn"]["mood"] = json!(1)),
         ),
-        lie(
-            "V4",
-            "an unknown kind",
-            "not the expected",
-            entry(LAST, "/body", json!({ "agent-moved": {} })),
-        ),
+        lie("V4", "an unknown kind", "not the expected", entry(LAST, "/body", json!({ "agent-moved": {} }))),
         lie(
             "V5",
             "an upper-case digest",
             "lower-case",
             entry(1, "/body/component-admitted/engine", json!("AB".repeat(32))),
         ),
-        lie(
-            "V6",
-            "stray bits in base64",
-            "not base64",
-            entry(TURN_1, "/body/turn/input/body", json!("AB==")),
-        ),
-        lie(
-            "V7",
-            "a leading zero",
-            "not in canonical",
-            entry(TURN_1, "/body/turn/tape/12/effect/nanos", json!("01")),
-        ),
-        lie(
-            "V8",
-            "an agent's name",
-            "can't name",
-            entry(LAST, "/body/agent-removed/agent", json!("Clerk")),
-        ),
+        lie("V6", "stray bits in base64", "not base64", entry(TURN_1, "/body/turn/input/body", json!("AB=="))),
+        lie("V7", "a leading zero", "not in canonical", entry(TURN_1, "/body/turn/tape/12/effect/nanos", json!("01"))),
+        lie("V8", "an agent's name", "can't name", entry(LAST, "/body/agent-removed/agent", json!("Clerk"))),
         lie(
             "V9",
             "a grant in another spelling",
@@ -332,18 +210,8 @@ fn about_entries(lie: Make) -> Vec<Lie> {
             "journal's order",
             resealed(|lines| lines.swap(FIRST_ENTRY, FIRST_ENTRY + 1)),
         ),
-        lie(
-            "E4",
-            "a broken chain",
-            "doesn't follow entry 2",
-            entry(3, "/prev", json!("0".repeat(64))),
-        ),
-        lie(
-            "E5",
-            "no first entry",
-            "first entry is missing",
-            resealed(|lines| drop(lines.remove(FIRST_ENTRY))),
-        ),
+        lie("E4", "a broken chain", "doesn't follow entry 2", entry(3, "/prev", json!("0".repeat(64)))),
+        lie("E5", "no first entry", "first entry is missing", resealed(|lines| drop(lines.remove(FIRST_ENTRY)))),
         lie(
             "E5",
             "another key at the beginning",
@@ -356,12 +224,7 @@ fn about_entries(lie: Make) -> Vec<Lie> {
             "another format",
             entry(0, "/body/genesis/format", json!("lazaret-journal/2")),
         ),
-        lie(
-            "E5",
-            "something before the beginning",
-            "a predecessor",
-            entry(0, "/prev", json!("1".repeat(64))),
-        ),
+        lie("E5", "something before the beginning", "a predecessor", entry(0, "/prev", json!("1".repeat(64)))),
         lie(
             "E6",
             "a second beginning",
@@ -384,32 +247,12 @@ fn about_turns(lie: Make) -> Vec<Lie> {
             "created twice",
             entry(CLERK_CREATED, "/body/agent-created/agent", json!("mailbox")),
         ),
-        lie(
-            "T2",
-            "a turn of nobody",
-            "creation is missing",
-            turn(CLERK_TURN, "agent", json!("nobody")),
-        ),
-        lie(
-            "T3",
-            "another budget",
-            "are not the agent's",
-            turn(TURN_1, "budget/effects", json!(1)),
-        ),
-        lie(
-            "T3",
-            "another component",
-            "are not the agent's",
-            turn(CLERK_TURN, "component", json!("0".repeat(64))),
-        ),
+        lie("T2", "a turn of nobody", "creation is missing", turn(CLERK_TURN, "agent", json!("nobody"))),
+        lie("T3", "another budget", "are not the agent's", turn(TURN_1, "budget/effects", json!(1))),
+        lie("T3", "another component", "are not the agent's", turn(CLERK_TURN, "component", json!("0".repeat(64)))),
         lie("T4", "turn 0", "doesn't follow", turn(TURN_1, "turn", json!(0))),
         lie("T4", "turn 1 twice", "doesn't follow", turn(TURN_2, "turn", json!(1))),
-        lie(
-            "T5",
-            "another turn before",
-            "doesn't follow",
-            turn(TURN_2, "previous", json!("0".repeat(64))),
-        ),
+        lie("T5", "another turn before", "doesn't follow", turn(TURN_2, "previous", json!("0".repeat(64)))),
         lie(
             "T5",
             "another image before",
@@ -425,12 +268,7 @@ fn about_turns(lie: Make) -> Vec<Lie> {
             "another has none",
             entry(CREATED, "/body/agent-created/world", stateless),
         ),
-        lie(
-            "T6",
-            "a durable turn without image",
-            "another has none",
-            turn(TURN_3, "image_after", Value::Null),
-        ),
+        lie("T6", "a durable turn without image", "another has none", turn(TURN_3, "image_after", Value::Null)),
         lie(
             "T7",
             "a failure that is kept",
@@ -438,11 +276,7 @@ fn about_turns(lie: Make) -> Vec<Lie> {
             turn(TURN_1, "ending", json!({ "failed": { "failed": "" } })),
         ),
         lie("T8", "a turn after the end", "removed before", {
-            entry(
-                CLERK_ADMITTED,
-                "/body",
-                json!({ "agent-removed": { "agent": "mailbox" } }),
-            )
+            entry(CLERK_ADMITTED, "/body", json!({ "agent-removed": { "agent": "mailbox" } }))
         }),
     ]
 }
@@ -451,77 +285,23 @@ fn about_blobs(lie: Make) -> Vec<Lie> {
     let memories = |size: u32, nodes: Value| json!([{ "nodes": nodes, "size": size }]);
     let none = "0".repeat(64);
     vec![
-        lie(
-            "B1",
-            "blobs in another order",
-            "order of their digests",
-            resealed(|l| l.swap(FIRST_BLOB, FIRST_BLOB + 1)),
-        ),
-        lie(
-            "B2",
-            "a missing blob",
-            "missing",
-            resealed(|lines| drop(lines.remove(FIRST_BLOB))),
-        ),
-        lie(
-            "B3",
-            "a blob too many",
-            "nothing asks for",
-            lied(|draft| draft.blobs.push(b"stowaway".to_vec())),
-        ),
-        lie(
-            "B4",
-            "another agent's image",
-            "bound to another",
-            image("/agent", json!("clerk")),
-        ),
-        lie(
-            "B4",
-            "an image from later",
-            "bound to another",
-            image("/turn", json!(4)),
-        ),
-        lie(
-            "B5",
-            "more nodes than memory",
-            "don't fit",
-            image("/memories", memories(16, json!([null, none]))),
-        ),
-        lie(
-            "B5",
-            "a trailing null",
-            "don't fit",
-            image("/memories", memories(48, json!([null]))),
-        ),
-        lie(
-            "B5",
-            "more memory than there is",
-            "don't fit",
-            image("/memories", memories(65537, json!([]))),
-        ),
-        lie(
-            "B6",
-            "a node cut short",
-            "malformed",
-            blob(is_node, |node| node.truncate(node.len() - 1)),
-        ),
-        lie(
-            "B7",
-            "a page cut short",
-            "has another size",
-            blob(is_page, |page| page.truncate(PAGE - 1)),
-        ),
+        lie("B1", "blobs in another order", "order of their digests", resealed(|l| l.swap(FIRST_BLOB, FIRST_BLOB + 1))),
+        lie("B2", "a missing blob", "missing", resealed(|lines| drop(lines.remove(FIRST_BLOB)))),
+        lie("B3", "a blob too many", "nothing asks for", lied(|draft| draft.blobs.push(b"stowaway".to_vec()))),
+        lie("B4", "another agent's image", "bound to another", image("/agent", json!("clerk"))),
+        lie("B4", "an image from later", "bound to another", image("/turn", json!(4))),
+        lie("B5", "more nodes than memory", "don't fit", image("/memories", memories(16, json!([null, none])))),
+        lie("B5", "a trailing null", "don't fit", image("/memories", memories(48, json!([null])))),
+        lie("B5", "more memory than there is", "don't fit", image("/memories", memories(65537, json!([])))),
+        lie("B6", "a node cut short", "malformed", blob(is_node, |node| node.truncate(node.len() - 1))),
+        lie("B7", "a page cut short", "has another size", blob(is_page, |page| page.truncate(PAGE - 1))),
         lie("B7", "a page of zeros", "all zeros", blob(is_page, |page| page.fill(0))),
         lie(
             "B8",
             "pages beyond the memory",
             "beyond",
             lied(|draft| {
-                let at = draft
-                    .blobs
-                    .iter()
-                    .position(|blob| blob.starts_with(b"{\"agent\""))
-                    .unwrap();
+                let at = draft.blobs.iter().position(|blob| blob.starts_with(b"{\"agent\"")).unwrap();
                 let mut image: Value = serde_json::from_slice(&draft.blobs[at]).unwrap();
                 let size = image["memories"][0]["size"].as_u64().unwrap();
                 assert_eq!(image["memories"][0]["nodes"].as_array().unwrap().len(), 3, "{size}");

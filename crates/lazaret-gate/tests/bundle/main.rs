@@ -1,11 +1,6 @@
 //! Bundles: honest ones pass, changed ones don't, lies are named, and the Python checker says the same of all of them.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    reason = "a test says what is wrong by failing"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test says what is wrong by failing")]
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -34,18 +29,11 @@ fn honest_bundles_are_accepted() {
         assert_eq!(checked.entries, keeper.entries);
         assert_eq!(checked.checkpoint.size, keeper.entries.len() as u64);
         assert_eq!((checked.older, checked.key), (3, keeper.verifier.to_text()));
-        let turns: Vec<u64> = keeper
-            .entries
-            .iter()
-            .filter(|e| matches!(e.body, Body::Turn(_)))
-            .map(|e| e.seq)
-            .collect();
+        let turns: Vec<u64> =
+            keeper.entries.iter().filter(|e| matches!(e.body, Body::Turn(_))).map(|e| e.seq).collect();
         assert!(turns.len() >= 4);
         // One turn alone, and every second one: creations are needed, other entries are not.
-        for keep in [
-            turns[turns.len() - 1..].to_vec(),
-            turns.iter().copied().step_by(2).collect(),
-        ] {
+        for keep in [turns[turns.len() - 1..].to_vec(), turns.iter().copied().step_by(2).collect()] {
             let seqs = keeper.entries.iter().filter(|entry| match entry.body {
                 Body::Genesis(_) | Body::AgentCreated(_) => true,
                 _ => keep.contains(&entry.seq),
@@ -71,10 +59,7 @@ fn damage_is_seen() {
             }
         }
     }
-    println!(
-        "damaged bundles refused: {} of {0}, {seen:?}",
-        seen.values().sum::<usize>()
-    );
+    println!("damaged bundles refused: {} of {0}, {seen:?}", seen.values().sum::<usize>());
 }
 
 #[test]
@@ -102,10 +87,7 @@ fn changes_with_a_mended_end_are_seen() {
             }
         }
     }
-    println!(
-        "resealed bundles refused: {} of {0}, {seen:?}",
-        seen.values().sum::<usize>()
-    );
+    println!("resealed bundles refused: {} of {0}, {seen:?}", seen.values().sum::<usize>());
 }
 
 #[test]
@@ -117,11 +99,7 @@ fn a_removed_line_can_only_make_it_say_less() {
         for _ in 0..often("LAZARET_TAMPERINGS", 1000) / 50 {
             let bytes = tamper::remove(&bundle, &mut dice);
             assert!(tamper::says_no_more(&bundle, &bytes), "seed {seed}");
-            if check(&bytes).is_err() {
-                refused += 1
-            } else {
-                less += 1
-            }
+            if check(&bytes).is_err() { refused += 1 } else { less += 1 }
         }
     }
     assert!(refused > less);
@@ -136,10 +114,7 @@ fn lies_are_named() {
         match check(&lie.bundle) {
             Ok(_) => believed.push(format!("{} ({}) is believed", lie.what, lie.rule)),
             Err(why) if why.to_string().contains(lie.why) => {}
-            Err(why) => believed.push(format!(
-                "{} ({}): `{why}` doesn't say `{}`",
-                lie.what, lie.rule, lie.why
-            )),
+            Err(why) => believed.push(format!("{} ({}): `{why}` doesn't say `{}`", lie.what, lie.rule, lie.why)),
         }
     }
     assert!(believed.is_empty(), "{believed:#?}");
@@ -157,11 +132,7 @@ fn dump_place() -> PathBuf {
 /// What `tools/check_bundle.py` says of each file: `Some(rule)` if it is bad.
 fn ask_python(files: &[PathBuf]) -> Vec<Option<String>> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/check_bundle.py");
-    let ran = Command::new("python3")
-        .arg(script)
-        .args(["--pure", "--json"])
-        .args(files)
-        .output();
+    let ran = Command::new("python3").arg(script).args(["--pure", "--json"]).args(files).output();
     let ran = ran.expect("this test needs `python3` on the path: it compares two implementations");
     let said = String::from_utf8(ran.stdout).unwrap();
     let verdicts: Vec<Option<String>> = said
@@ -235,8 +206,5 @@ fn the_python_checker_agrees() {
 
 /// How often, over all journals; a long run asks for more by this variable.
 fn often(variable: &str, usually: usize) -> usize {
-    std::env::var(variable)
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(usually)
+    std::env::var(variable).ok().and_then(|count| count.parse().ok()).unwrap_or(usually)
 }

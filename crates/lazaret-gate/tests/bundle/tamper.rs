@@ -10,19 +10,11 @@ use crate::keeper::{Dice, Keeper};
 pub(crate) type Lines = Vec<Vec<u8>>;
 
 pub(crate) fn lines(bundle: &[u8]) -> Lines {
-    bundle
-        .strip_suffix(b"\n")
-        .unwrap()
-        .split(|byte| *byte == b'\n')
-        .map(<[u8]>::to_vec)
-        .collect()
+    bundle.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
 }
 
 pub(crate) fn join(lines: &Lines) -> Vec<u8> {
-    lines
-        .iter()
-        .flat_map(|line| line.iter().copied().chain([b'\n']))
-        .collect()
+    lines.iter().flat_map(|line| line.iter().copied().chain([b'\n'])).collect()
 }
 
 /// The lines with an end that fits them, whatever they are; the last line is dropped.
@@ -141,10 +133,8 @@ pub(crate) fn reseal(bundle: &[u8], other: &[u8], dice: &mut Dice) -> (&'static 
 }
 
 fn swap_proof(line: &[u8], from: &[u8]) -> Vec<u8> {
-    let (mut line, from): (Value, Value) = (
-        serde_json::from_slice(line).unwrap(),
-        serde_json::from_slice(from).unwrap(),
-    );
+    let (mut line, from): (Value, Value) =
+        (serde_json::from_slice(line).unwrap(), serde_json::from_slice(from).unwrap());
     for key in ["inclusion", "consistency"] {
         if let (Some(to), Some(from)) = (line.get_mut(key), from.get(key)) {
             *to = from.clone();
@@ -172,9 +162,7 @@ pub(crate) fn says_no_more(than: &[u8], bundle: &[u8]) -> bool {
 pub(crate) fn mutate(value: &mut Value, dice: &mut Dice) {
     let place = pick_place(value, dice);
     *place = match std::mem::take(place) {
-        Value::Null => dice
-            .pick(&[json!(""), json!(0), json!({}), json!([]), json!("clerk")])
-            .clone(),
+        Value::Null => dice.pick(&[json!(""), json!(0), json!({}), json!([]), json!("clerk")]).clone(),
         Value::Bool(truth) => dice.pick(&[json!(!truth), json!(0), json!("true")]).clone(),
         Value::Number(number) => mutate_number(&number, dice),
         Value::String(text) => mutate_text(&text, dice),
@@ -230,14 +218,7 @@ fn mutate_number(number: &serde_json::Number, dice: &mut Dice) -> Value {
         2 => json!(0),
         3 => json!(most),
         4 => json!(most + 1),
-        5 => json!(*dice.pick(&[
-            1_u64 << 32,
-            (1 << 32) - 1,
-            65536,
-            65535,
-            u64::MAX,
-            10_000_000_000_000_000_000
-        ])),
+        5 => json!(*dice.pick(&[1_u64 << 32, (1 << 32) - 1, 65536, 65535, u64::MAX, 10_000_000_000_000_000_000])),
         6 => json!(-1),
         7 => json!(number as f64 + 0.5),
         _ => json!(number.to_string()),
@@ -397,13 +378,8 @@ impl Draft {
         let (old, new) = (Digest::of(&self.blobs[at]), Digest::of(&bytes));
         self.blobs[at] = bytes;
         for other in 0..self.blobs.len() {
-            let changed = replace(&self.blobs[other], &old.0, &new.0).or_else(|| {
-                replace(
-                    &self.blobs[other],
-                    old.to_string().as_bytes(),
-                    new.to_string().as_bytes(),
-                )
-            });
+            let changed = replace(&self.blobs[other], &old.0, &new.0)
+                .or_else(|| replace(&self.blobs[other], old.to_string().as_bytes(), new.to_string().as_bytes()));
             if let Some(changed) = changed {
                 self.change_blob(other, changed);
             }
@@ -413,9 +389,7 @@ impl Draft {
 
     fn rename(&mut self, old: &Digest, new: &Digest) {
         for entry in &mut self.entries {
-            let text = serde_json::to_string(entry)
-                .unwrap()
-                .replace(&old.to_string(), &new.to_string());
+            let text = serde_json::to_string(entry).unwrap().replace(&old.to_string(), &new.to_string());
             *entry = serde_json::from_str(&text).unwrap();
         }
     }
@@ -447,11 +421,8 @@ impl Draft {
         }
         self.blobs.sort_by_key(|blob| Digest::of(blob));
         self.blobs.dedup();
-        lines.extend(
-            self.blobs
-                .iter()
-                .map(|blob| serde_json::to_vec(&json!({ "blob": Bytes(blob.clone()) })).unwrap()),
-        );
+        lines
+            .extend(self.blobs.iter().map(|blob| serde_json::to_vec(&json!({ "blob": Bytes(blob.clone()) })).unwrap()));
         lines.push(Vec::new());
         seal(lines)
     }
@@ -479,20 +450,10 @@ impl Draft {
                 }
             },
             1 => {
-                let turns: Vec<usize> = (0..self.entries.len())
-                    .filter(|at| self.entries[*at]["body"].get("turn").is_some())
-                    .collect();
+                let turns: Vec<usize> =
+                    (0..self.entries.len()).filter(|at| self.entries[*at]["body"].get("turn").is_some()).collect();
                 let turn = *dice.pick(&turns);
-                let fields = [
-                    "turn",
-                    "previous",
-                    "image_before",
-                    "image_after",
-                    "ending",
-                    "agent",
-                    "grants",
-                    "budget",
-                ];
+                let fields = ["turn", "previous", "image_before", "image_after", "ending", "agent", "grants", "budget"];
                 mutate(&mut self.entries[turn]["body"]["turn"][*dice.pick(&fields)], dice);
                 "turn"
             }

@@ -44,11 +44,7 @@ pub(super) fn module(instances: &[&ModuleState]) -> Vec<u8> {
         }
         for global in &state.globals {
             let (val_type, kinds) = global.pieces();
-            let ty = GlobalType {
-                val_type,
-                mutable: true,
-                shared: false,
-            };
+            let ty = GlobalType { val_type, mutable: true, shared: false };
             imports.import(&from, &super::core_global(global.index), EntityType::Global(ty));
             slots.extend(kinds.iter().map(|&kind| Slot { global: globals, kind }));
             globals += 1;
@@ -82,12 +78,7 @@ pub(super) fn module(instances: &[&ModuleState]) -> Vec<u8> {
     exports.export(SET, ExportKind::Func, births + 2);
 
     let mut module = Module::new();
-    module
-        .section(&types)
-        .section(&imports)
-        .section(&functions)
-        .section(&exports)
-        .section(&code);
+    module.section(&types).section(&imports).section(&functions).section(&exports).section(&code);
     module.finish()
 }
 

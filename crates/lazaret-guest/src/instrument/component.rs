@@ -58,19 +58,13 @@ impl ComponentRewrite {
 
     /// A core module defined here has been rewritten.
     pub(super) fn add_module(&mut self, bytes: &[u8], state: ModuleState) {
-        self.out.section(&RawSection {
-            id: MODULE_SECTION,
-            data: bytes,
-        });
+        self.out.section(&RawSection { id: MODULE_SECTION, data: bytes });
         self.modules.push(state);
     }
 
     /// A component defined here has been rewritten.
     pub(super) fn add_component(&mut self, bytes: &[u8], groups: Vec<Slots>) {
-        self.out.section(&RawSection {
-            id: COMPONENT_SECTION,
-            data: bytes,
-        });
+        self.out.section(&RawSection { id: COMPONENT_SECTION, data: bytes });
         self.components.push(groups);
     }
 
@@ -165,9 +159,7 @@ impl ComponentRewrite {
         }
         if let Some((id, range)) = payload.as_section() {
             let at = Place::at(range.start);
-            let data = bytes
-                .get(range)
-                .ok_or_else(|| at.refuse(Reason::Unreadable("section cut off".into())))?;
+            let data = bytes.get(range).ok_or_else(|| at.refuse(Reason::Unreadable("section cut off".into())))?;
             self.out.section(&RawSection { id, data });
         }
         Ok(())
@@ -207,37 +199,22 @@ impl ComponentRewrite {
         for step in &self.steps {
             match step {
                 Step::Own(instances) => {
-                    let states: Vec<&ModuleState> = instances
-                        .iter()
-                        .filter_map(|(_, module)| self.modules.get(*module as usize))
-                        .collect();
+                    let states: Vec<&ModuleState> =
+                        instances.iter().filter_map(|(_, module)| self.modules.get(*module as usize)).collect();
                     let slots: Slots = states
                         .iter()
                         .flat_map(|state| &state.globals)
                         .flat_map(|global| global.pieces().1)
                         .copied()
                         .collect();
-                    budget
-                        .spend(slots.len())
-                        .map_err(|reason| Place::at(offset).refuse(reason))?;
-                    self.out.section(&RawSection {
-                        id: MODULE_SECTION,
-                        data: &accessor::module(&states),
-                    });
+                    budget.spend(slots.len()).map_err(|reason| Place::at(offset).refuse(reason))?;
+                    self.out.section(&RawSection { id: MODULE_SECTION, data: &accessor::module(&states) });
                     tail.own(instances);
                     groups.push(slots);
                 }
                 Step::Nested { instance, component } => {
-                    for (inner, slots) in self
-                        .components
-                        .get(*component as usize)
-                        .into_iter()
-                        .flatten()
-                        .enumerate()
-                    {
-                        budget
-                            .spend(slots.len())
-                            .map_err(|reason| Place::at(offset).refuse(reason))?;
+                    for (inner, slots) in self.components.get(*component as usize).into_iter().flatten().enumerate() {
+                        budget.spend(slots.len()).map_err(|reason| Place::at(offset).refuse(reason))?;
                         tail.nested(*instance, inner);
                         groups.push(slots.clone());
                     }
@@ -292,9 +269,7 @@ impl Tail {
     /// The next accessor module gets the core instances and its three functions are lifted.
     fn own(&mut self, instances: &[(u32, u32)]) {
         let args = instances.iter().enumerate();
-        let args: Vec<_> = args
-            .map(|(i, (instance, _))| (i.to_string(), ModuleArg::Instance(*instance)))
-            .collect();
+        let args: Vec<_> = args.map(|(i, (instance, _))| (i.to_string(), ModuleArg::Instance(*instance))).collect();
         self.instances.instantiate(self.next_module, args);
         let lifted = [(accessor::BIRTH, 0), (accessor::GET, 1), (accessor::SET, 2)].map(|(name, ty)| {
             self.core_aliases.alias(Alias::CoreInstanceExport {
@@ -317,11 +292,7 @@ impl Tail {
         let aliased = [BIRTH, GET, SET].map(|prefix| {
             let alias = Function::Alias(self.aliases.len());
             let name = format!("{prefix}{inner}");
-            self.aliases.alias(Alias::InstanceExport {
-                instance,
-                kind: ComponentExportKind::Func,
-                name: &name,
-            });
+            self.aliases.alias(Alias::InstanceExport { instance, kind: ComponentExportKind::Func, name: &name });
             alias
         });
         self.groups.push(aliased);
@@ -334,10 +305,7 @@ impl Tail {
         let nothing: [(&str, ComponentValType); 0] = [];
         types.function().params(nothing).result(None);
         types.function().params([("index", u32_type)]).result(Some(u64_type));
-        types
-            .function()
-            .params([("index", u32_type), ("value", u64_type)])
-            .result(None);
+        types.function().params([("index", u32_type), ("value", u64_type)]).result(None);
 
         let first_lift = self.first_function + self.aliases.len();
         let mut exports = ComponentExportSection::new();
@@ -347,17 +315,10 @@ impl Tail {
                     Function::Alias(n) => self.first_function + n,
                     Function::Lift(n) => first_lift + n,
                 };
-                exports.export(
-                    format!("{prefix}{number}").as_str(),
-                    ComponentExportKind::Func,
-                    index,
-                    None,
-                );
+                exports.export(format!("{prefix}{number}").as_str(), ComponentExportKind::Func, index, None);
             }
         }
-        out.section(&self.instances)
-            .section(&self.core_aliases)
-            .section(&self.aliases);
+        out.section(&self.instances).section(&self.core_aliases).section(&self.aliases);
         out.section(&types).section(&self.lifts).section(&exports);
     }
 }
@@ -395,10 +356,7 @@ fn inspect_canonical(function: &CanonicalFunction) -> Result<(), Reason> {
     match function {
         CanonicalFunction::Lift { options, .. } | CanonicalFunction::Lower { options, .. } => {
             let bad = |option: &&CanonicalOption| {
-                matches!(
-                    option,
-                    CanonicalOption::Async | CanonicalOption::Callback(_) | CanonicalOption::Gc
-                )
+                matches!(option, CanonicalOption::Async | CanonicalOption::Callback(_) | CanonicalOption::Gc)
             };
             match options.iter().find(bad) {
                 Some(CanonicalOption::Gc) => Err(Reason::Async { what: "gc".into() }),
@@ -409,9 +367,7 @@ fn inspect_canonical(function: &CanonicalFunction) -> Result<(), Reason> {
         CanonicalFunction::ResourceNew { .. }
         | CanonicalFunction::ResourceDrop { .. }
         | CanonicalFunction::ResourceRep { .. } => Ok(()),
-        other => Err(Reason::Async {
-            what: canonical_name(other),
-        }),
+        other => Err(Reason::Async { what: canonical_name(other) }),
     }
 }
 

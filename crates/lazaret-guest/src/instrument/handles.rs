@@ -43,11 +43,7 @@ impl Handles {
             let refuse = || Place::at(offset).refuse(Reason::ResourceMade);
             match function {
                 // Lifting a maker hands it to whoever imports the lifted function.
-                CanonicalFunction::Lift {
-                    core_func_index,
-                    options,
-                    ..
-                } => {
+                CanonicalFunction::Lift { core_func_index, options, .. } => {
                     if self.makers.contains(&core_func_index) || self.any_option(&options) {
                         return Err(refuse());
                     }
@@ -80,17 +76,8 @@ impl Handles {
         let mut makers = Vec::new();
         let mut defined = 0;
         for item in section {
-            if let ComponentAlias::CoreInstanceExport {
-                kind: ExternalKind::Func,
-                instance_index,
-                name,
-            } = item?
-            {
-                if self
-                    .lists
-                    .get(&instance_index)
-                    .is_some_and(|names| names.contains(name))
-                {
+            if let ComponentAlias::CoreInstanceExport { kind: ExternalKind::Func, instance_index, name } = item? {
+                if self.lists.get(&instance_index).is_some_and(|names| names.contains(name)) {
                     makers.push(defined);
                 }
                 defined += 1;
@@ -104,11 +91,7 @@ impl Handles {
     /// A core instance that is a list of exports.
     pub(super) fn list(&mut self, instance: u32, exports: &[Export<'_>]) {
         let maker = |export: &&Export<'_>| export.kind == ExternalKind::Func && self.makers.contains(&export.index);
-        let names: BTreeSet<String> = exports
-            .iter()
-            .filter(maker)
-            .map(|export| export.name.to_owned())
-            .collect();
+        let names: BTreeSet<String> = exports.iter().filter(maker).map(|export| export.name.to_owned()).collect();
         if !names.is_empty() {
             self.lists.insert(instance, names);
         }
@@ -130,9 +113,7 @@ impl Handles {
     pub(super) fn types(&self, section: wasmparser::ComponentTypeSectionReader<'_>) -> Result<(), Uncapturable> {
         for item in section.into_iter_with_offsets() {
             let (offset, ty) = item?;
-            if let ComponentType::Resource {
-                dtor: Some(function), ..
-            } = ty
+            if let ComponentType::Resource { dtor: Some(function), .. } = ty
                 && self.makers.contains(&function)
             {
                 return Err(Place::at(offset).refuse(Reason::ResourceMade));

@@ -23,23 +23,18 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new() -> Self {
-        Budget {
-            groups: MAX_GROUPS,
-            slots: MAX_SLOTS,
-        }
+        Budget { groups: MAX_GROUPS, slots: MAX_SLOTS }
     }
 
     /// Takes one group with that many slots.
     pub(super) fn spend(&mut self, slots: usize) -> Result<(), Reason> {
         let too_many = |what, limit| Reason::TooMany { what, limit };
-        self.groups = self.groups.checked_sub(1).ok_or(too_many(
-            "groups of core instances, counted over all levels",
-            MAX_GROUPS,
-        ))?;
-        self.slots = self
-            .slots
-            .checked_sub(slots)
-            .ok_or(too_many("mutable globals, counted over all instances", MAX_SLOTS))?;
+        self.groups = self
+            .groups
+            .checked_sub(1)
+            .ok_or(too_many("groups of core instances, counted over all levels", MAX_GROUPS))?;
+        self.slots =
+            self.slots.checked_sub(slots).ok_or(too_many("mutable globals, counted over all instances", MAX_SLOTS))?;
         Ok(())
     }
 }

@@ -139,15 +139,9 @@ pub fn instrument(component: &[u8]) -> Result<Instrumented, Uncapturable> {
     };
     for payload in Parser::new(0).parse_all(component) {
         if let Some((bytes, groups)) = walk.step(payload?)? {
-            let group = |(number, slots): (usize, Slots)| Group {
-                name: number.to_string(),
-                globals: slots.to_vec(),
-            };
+            let group = |(number, slots): (usize, Slots)| Group { name: number.to_string(), globals: slots.to_vec() };
             let groups = groups.into_iter().enumerate().map(group).collect();
-            return Ok(Instrumented {
-                bytes,
-                map: StateMap { groups },
-            });
+            return Ok(Instrumented { bytes, map: StateMap { groups } });
         }
     }
     Err(Place::at(component.len()).refuse(Reason::Unreadable("it ends too early".into())))

@@ -62,10 +62,7 @@ impl MutableGlobal {
             wasmparser::ValType::F64 => (ValType::F64, &[GlobalKind::F64]),
             wasmparser::ValType::V128 => (ValType::V128, &[GlobalKind::V128Low, GlobalKind::V128High]),
             wasmparser::ValType::Ref(_) => {
-                return Err(Reason::ReferenceGlobal {
-                    global: index,
-                    kind: ty.to_string(),
-                });
+                return Err(Reason::ReferenceGlobal { global: index, kind: ty.to_string() });
             }
         };
         Ok(MutableGlobal { index, ty, kinds })
@@ -129,11 +126,7 @@ impl<'a> ModuleRewrite<'a> {
     }
 
     fn place(&self, offset: usize) -> Place {
-        Place {
-            module: Some(self.ordinal),
-            function: None,
-            offset,
-        }
+        Place { module: Some(self.ordinal), function: None, offset }
     }
 
     /// Takes in one section, or one function of the code section.
@@ -172,9 +165,7 @@ impl<'a> ModuleRewrite<'a> {
         }
         if let Some((id, range)) = payload.as_section() {
             let at = self.place(range.start);
-            let content = bytes
-                .get(range)
-                .ok_or_else(|| at.refuse(Reason::Unreadable("section cut off".into())))?;
+            let content = bytes.get(range).ok_or_else(|| at.refuse(Reason::Unreadable("section cut off".into())))?;
             self.sections.push((id, content));
         }
         Ok(())
@@ -244,10 +235,7 @@ impl<'a> ModuleRewrite<'a> {
         self.bodies += 1;
         for item in body.get_operators_reader()?.into_iter_with_offsets() {
             let (operator, offset) = item?;
-            let place = Place {
-                function,
-                ..self.place(offset)
-            };
+            let place = Place { function, ..self.place(offset) };
             let table = |instruction| Err(place.refuse(Reason::TableMutation { instruction }));
             let drop = |instruction| Err(place.refuse(Reason::SegmentDrop { instruction }));
             match operator {
@@ -285,23 +273,13 @@ impl<'a> ModuleRewrite<'a> {
         section.count().encode(&mut content);
         for (index, item) in (0u32..).zip(section) {
             let segment = item?;
-            if let DataKind::Active {
-                memory_index,
-                offset_expr,
-            } = &segment.kind
-            {
+            if let DataKind::Active { memory_index, offset_expr } = &segment.kind {
                 if let Some(SegmentRead { instruction, place }) = self.reads.get(&index) {
-                    return Err(place.refuse(Reason::ActiveSegmentRead {
-                        instruction,
-                        segment: index,
-                    }));
+                    return Err(place.refuse(Reason::ActiveSegmentRead { instruction, segment: index }));
                 }
                 let mut expr = offset_expr.get_binary_reader();
                 let expr = expr.read_bytes(expr.bytes_remaining())?;
-                let unreadable = || {
-                    self.place(segment.range.start)
-                        .refuse(Reason::Unreadable("data segment".into()))
-                };
+                let unreadable = || self.place(segment.range.start).refuse(Reason::Unreadable("data segment".into()));
                 self.active.push(ActiveSegment {
                     index,
                     memory: *memory_index,
@@ -364,9 +342,7 @@ impl<'a> ModuleRewrite<'a> {
             function.raw(segment.offset.iter().copied());
             let mut sink = function.instructions();
             // The length is unsigned; the constant has its bits.
-            sink.i32_const(0)
-                .i32_const(segment.len as i32)
-                .memory_init(segment.memory, segment.index);
+            sink.i32_const(0).i32_const(segment.len as i32).memory_init(segment.memory, segment.index);
         }
         let mut sink = function.instructions();
         if let Some(start) = self.start {
@@ -378,11 +354,7 @@ impl<'a> ModuleRewrite<'a> {
 
     /// The content of a section with `count` more items at its end; the old items are copied byte for byte.
     fn grown(&self, id: u8, count: u32, items: &[u8]) -> Result<Vec<u8>, Uncapturable> {
-        let old = self
-            .sections
-            .iter()
-            .find(|section| section.0 == id)
-            .map_or(&[0][..], |section| section.1);
+        let old = self.sections.iter().find(|section| section.0 == id).map_or(&[0][..], |section| section.1);
         let mut reader = BinaryReader::new(old, 0);
         let old_count = reader.read_var_u32()?;
         let mut content = Vec::with_capacity(old.len() + items.len() + 4);

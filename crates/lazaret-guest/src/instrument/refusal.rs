@@ -28,11 +28,7 @@ pub struct Place {
 impl Place {
     /// A place outside any core module.
     pub(super) fn at(offset: usize) -> Self {
-        Place {
-            module: None,
-            function: None,
-            offset,
-        }
+        Place { module: None, function: None, offset }
     }
 
     pub(super) fn refuse(self, reason: Reason) -> Uncapturable {

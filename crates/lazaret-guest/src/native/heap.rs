@@ -94,10 +94,7 @@ pub struct HeapFile {
 impl HeapFile {
     /// A heap of `len` zero bytes.
     pub fn new(len: usize) -> Result<HeapFile, HeapError> {
-        let mut heap = HeapFile {
-            file: nameless_file().map_err(system("create a heap file"))?,
-            len: 0,
-        };
+        let mut heap = HeapFile { file: nameless_file().map_err(system("create a heap file"))?, len: 0 };
         heap.set_len(len)?;
         Ok(heap)
     }
@@ -252,22 +249,14 @@ impl Heap {
         self.owner.ty(store);
         let base = self.region.base().addr();
         let size = self.size();
-        let own = self
-            .pagemap
-            .as_ref()
-            .and_then(|pagemap| pagemap.own_memory(base..base + size).ok());
+        let own = self.pagemap.as_ref().and_then(|pagemap| pagemap.own_memory(base..base + size).ok());
         let (ranges, scan) = match own {
             Some(ranges) => (ranges, Scan::Kernel),
             None => (std::iter::once(base..base + size).collect(), Scan::Everything),
         };
         // No truncation: a heap has at most MAX_HEAP_BYTES / PAGE pages. Host pages larger than ours are split.
-        let numbers = ranges
-            .into_iter()
-            .flat_map(|r| (r.start - base) / PAGE..(r.end - base).div_ceil(PAGE));
-        Changed {
-            pages: numbers.map(|number| number as u32).collect(),
-            scan,
-        }
+        let numbers = ranges.into_iter().flat_map(|r| (r.start - base) / PAGE..(r.end - base).div_ceil(PAGE));
+        Changed { pages: numbers.map(|number| number as u32).collect(), scan }
     }
 
     /// One page as it is now, without a copy.
@@ -350,20 +339,9 @@ pub fn with_heaps<T: 'static, R>(
     if sources.len() > MAX_MEMORIES {
         return Err(HeapError::TooMany { count: sources.len() });
     }
-    let owner = Global::new(
-        &mut *store,
-        GlobalType::new(ValType::I32, Mutability::Const),
-        Val::I32(0),
-    )
-    .map_err(|error| HeapError::Engine {
-        reason: error.to_string(),
-    })?;
-    let guard = Restore::enter(Births {
-        sources: sources.into_iter(),
-        limit,
-        owner,
-        born: Vec::new(),
-    });
+    let owner = Global::new(&mut *store, GlobalType::new(ValType::I32, Mutability::Const), Val::I32(0))
+        .map_err(|error| HeapError::Engine { reason: error.to_string() })?;
+    let guard = Restore::enter(Births { sources: sources.into_iter(), limit, owner, born: Vec::new() });
     let result = instantiate(store);
     let heaps = guard.leave();
     for heap in heaps.iter().filter(|heap| heap.region.has_source()) {
@@ -382,9 +360,7 @@ pub struct Creator {
 impl Creator {
     /// Finds changed pages the best way this machine has. Make it before the process gives up access to `/proc`.
     pub fn new() -> Creator {
-        Creator {
-            pagemap: Pagemap::open().map(Arc::new),
-        }
+        Creator { pagemap: Pagemap::open().map(Arc::new) }
     }
 
     /// Never asks the kernel: every page is a candidate.
@@ -394,11 +370,7 @@ impl Creator {
 
     /// How heaps of this engine will find changed pages.
     pub fn scan(&self) -> Scan {
-        if self.pagemap.is_some() {
-            Scan::Kernel
-        } else {
-            Scan::Everything
-        }
+        if self.pagemap.is_some() { Scan::Kernel } else { Scan::Everything }
     }
 
     /// Makes `config` use this creator, with the settings it depends on.
@@ -417,11 +389,7 @@ impl Creator {
         }
         let source = births.sources.next();
         let region = Arc::new(order.fill(source, births.limit)?);
-        births.born.push(Heap {
-            region: region.clone(),
-            pagemap: self.pagemap.clone(),
-            owner: births.owner,
-        });
+        births.born.push(Heap { region: region.clone(), pagemap: self.pagemap.clone(), owner: births.owner });
         Ok(region)
     }
 }
@@ -447,22 +415,14 @@ impl Order {
         let woken = source.as_ref().map_or(0, |file| file.len());
         let size = self.minimum.max(woken);
         if size > most {
-            return Err(format!(
-                "a memory of {size} bytes is more than the {most} bytes it may have"
-            ));
+            return Err(format!("a memory of {size} bytes is more than the {most} bytes it may have"));
         }
         // Compiled code leaves out bounds checks on the strength of the whole reservation being there and closed, so
         // it is reserved even if the memory can never grow into it.
         let room = self.reserve.max(most) - most;
         let back = self.guard.checked_add(room).ok_or("the memory's guard is too large")?;
-        Region::new(Plan {
-            front: self.guard,
-            back,
-            capacity: most,
-            size,
-            source,
-        })
-        .map_err(|errno| format!("the system could not map a memory of {size} bytes: {errno}"))
+        Region::new(Plan { front: self.guard, back, capacity: most, size, source })
+            .map_err(|errno| format!("the system could not map a memory of {size} bytes: {errno}"))
     }
 }
 
@@ -482,12 +442,7 @@ unsafe impl MemoryCreator for Creator {
             return Err("shared memories and memories with a page size of their own are not supported".into());
         }
         let reserve = reserved_size_in_bytes.unwrap_or(0);
-        let order = Order {
-            minimum,
-            maximum,
-            reserve,
-            guard: guard_size_in_bytes,
-        };
+        let order = Order { minimum, maximum, reserve, guard: guard_size_in_bytes };
         let region = BIRTHS.with_borrow_mut(|births| match births {
             Some(births) => self.birth(births, &order),
             None => order.fill(None, MAX_HEAP_BYTES).map(Arc::new),

@@ -6,13 +6,12 @@
 //! matter of trust too. That is all there is here: small files, each block with the reason why it holds. The rest of
 //! the crate sees safe functions.
 
-#![expect(
-    unsafe_code,
-    reason = "linear memories owned by the host are mapped, grown and scanned by raw system calls"
-)]
+#![expect(unsafe_code, reason = "linear memories owned by the host are mapped, grown and scanned by raw system calls")]
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("lazaret-guest needs Linux: agent heaps are memfd mappings and changed pages come from /proc/self/pagemap");
+compile_error!(
+    "lazaret-guest needs Linux: agent heaps are memfd mappings and changed pages come from /proc/self/pagemap"
+);
 
 pub mod code;
 pub mod heap;

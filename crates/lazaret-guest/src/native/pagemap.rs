@@ -139,11 +139,7 @@ impl Pagemap {
             if progress.walk_end <= next || progress.filled > REGIONS_PER_CALL {
                 return Err(Errno::INVAL);
             }
-            found.extend(
-                regions[..progress.filled]
-                    .iter()
-                    .map(|r| r.start as usize..r.end as usize),
-            );
+            found.extend(regions[..progress.filled].iter().map(|r| r.start as usize..r.end as usize));
             next = progress.walk_end;
         }
         Ok(found)

@@ -150,10 +150,7 @@ impl Drop for Region {
         // SAFETY: this is the last owner, so nobody uses the addresses any more, and they are exactly what was
         // reserved.
         let unmapped = unsafe { munmap(self.reservation.as_ptr().cast(), self.reserved) };
-        debug_assert!(
-            unmapped.is_ok(),
-            "a heap's reservation could not be unmapped: {unmapped:?}"
-        );
+        debug_assert!(unmapped.is_ok(), "a heap's reservation could not be unmapped: {unmapped:?}");
     }
 }
 

@@ -37,9 +37,7 @@ pub(super) fn exit(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.local("exit", |_, (status,): (Result<(), ()>,)| -> wasmtime::Result<()> {
         Err(Ended::Exit(u8::from(status.is_err())).into())
     })?;
-    interface.local("exit-with-code", |_, (code,): (u8,)| -> wasmtime::Result<()> {
-        Err(Ended::Exit(code).into())
-    })
+    interface.local("exit-with-code", |_, (code,): (u8,)| -> wasmtime::Result<()> { Err(Ended::Exit(code).into()) })
 }
 
 pub(super) fn terminal_input(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
@@ -55,13 +53,9 @@ pub(super) fn terminal_stdin(interface: &mut Interface<'_>) -> wasmtime::Result<
 }
 
 pub(super) fn terminal_stdout(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local("get-terminal-stdout", |_, (): ()| {
-        Ok((None::<Resource<TerminalOutput>>,))
-    })
+    interface.local("get-terminal-stdout", |_, (): ()| Ok((None::<Resource<TerminalOutput>>,)))
 }
 
 pub(super) fn terminal_stderr(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local("get-terminal-stderr", |_, (): ()| {
-        Ok((None::<Resource<TerminalOutput>>,))
-    })
+    interface.local("get-terminal-stderr", |_, (): ()| Ok((None::<Resource<TerminalOutput>>,)))
 }

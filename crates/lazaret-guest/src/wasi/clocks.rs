@@ -42,10 +42,7 @@ pub(super) struct Datetime {
 
 impl Datetime {
     fn of(nanos: u64) -> Self {
-        Self {
-            seconds: nanos / NANOS_PER_SECOND,
-            nanoseconds: (nanos % NANOS_PER_SECOND) as u32,
-        }
+        Self { seconds: nanos / NANOS_PER_SECOND, nanoseconds: (nanos % NANOS_PER_SECOND) as u32 }
     }
 }
 
@@ -65,10 +62,7 @@ pub(super) fn sleep_until(host: &mut Asking<'_>, instant: u64) -> wasmtime::Resu
     let Clock { latest, fresh } = host.wasi().clock;
     let now = if fresh { latest } else { read(host)? };
     if now < instant {
-        let Answer::Nothing = host.need(Effect::ClockSleep {
-            nanos: Exact(instant - now),
-        })?
-        else {
+        let Answer::Nothing = host.need(Effect::ClockSleep { nanos: Exact(instant - now) })? else {
             return Err(WrongAnswer.into());
         };
         host.wasi().clock.latest = instant;
@@ -80,9 +74,8 @@ pub(super) fn monotonic(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     let asks = Kind::Asks("clock.monotonic");
     interface.asking("now", asks, |host, (): ()| Ok((read(host)?,)))?;
     interface.local("resolution", |_, (): ()| Ok((RESOLUTION,)))?;
-    interface.local("subscribe-instant", |host, (instant,): (u64,)| {
-        Ok((host.table().push(Pollable::At(instant))?,))
-    })?;
+    interface
+        .local("subscribe-instant", |host, (instant,): (u64,)| Ok((host.table().push(Pollable::At(instant))?,)))?;
     interface.asking("subscribe-duration", asks, |host, (duration,): (u64,)| {
         let instant = read(host)?.saturating_add(duration);
         Ok((host.table().push(Pollable::At(instant))?,))
@@ -90,11 +83,9 @@ pub(super) fn monotonic(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
 }
 
 pub(super) fn wall(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.asking("now", Kind::Asks("clock.now"), |host, (): ()| {
-        match host.need(Effect::ClockNow {})? {
-            Answer::Time(Exact(nanos)) => Ok((Datetime::of(nanos),)),
-            _ => Err(WrongAnswer.into()),
-        }
+    interface.asking("now", Kind::Asks("clock.now"), |host, (): ()| match host.need(Effect::ClockNow {})? {
+        Answer::Time(Exact(nanos)) => Ok((Datetime::of(nanos),)),
+        _ => Err(WrongAnswer.into()),
     })?;
     interface.local("resolution", |_, (): ()| Ok((Datetime::of(RESOLUTION),)))
 }

@@ -228,9 +228,7 @@ fn unsupported<P, R>(_: &mut Host<'_>, _: P) -> wasmtime::Result<(Result<R, Erro
 }
 
 pub(super) fn preopens(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local("get-directories", |_, (): ()| {
-        Ok((Vec::<(Resource<Descriptor>, String)>::new(),))
-    })
+    interface.local("get-directories", |_, (): ()| Ok((Vec::<(Resource<Descriptor>, String)>::new(),)))
 }
 
 pub(super) fn types(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
@@ -239,32 +237,18 @@ pub(super) fn types(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     define_contents(interface)?;
     define_metadata(interface)?;
     define_directories(interface)?;
-    interface.local("filesystem-error-code", |_, (_,): (Resource<IoError>,)| {
-        Ok((None::<ErrorCode>,))
-    })
+    interface.local("filesystem-error-code", |_, (_,): (Resource<IoError>,)| Ok((None::<ErrorCode>,)))
 }
 
 fn define_contents(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local(
-        "[method]descriptor.read-via-stream",
-        unsupported::<(Of, u64), Resource<InputStream>>,
-    )?;
-    interface.local(
-        "[method]descriptor.write-via-stream",
-        unsupported::<(Of, u64), Resource<OutputStream>>,
-    )?;
-    interface.local(
-        "[method]descriptor.append-via-stream",
-        unsupported::<(Of,), Resource<OutputStream>>,
-    )?;
+    interface.local("[method]descriptor.read-via-stream", unsupported::<(Of, u64), Resource<InputStream>>)?;
+    interface.local("[method]descriptor.write-via-stream", unsupported::<(Of, u64), Resource<OutputStream>>)?;
+    interface.local("[method]descriptor.append-via-stream", unsupported::<(Of,), Resource<OutputStream>>)?;
     interface.local("[method]descriptor.advise", unsupported::<(Of, u64, u64, Advice), ()>)?;
     interface.local("[method]descriptor.sync-data", unsupported::<(Of,), ()>)?;
     interface.local("[method]descriptor.sync", unsupported::<(Of,), ()>)?;
     interface.local("[method]descriptor.set-size", unsupported::<(Of, u64), ()>)?;
-    interface.local(
-        "[method]descriptor.read",
-        unsupported::<(Of, u64, u64), (Vec<u8>, bool)>,
-    )?;
+    interface.local("[method]descriptor.read", unsupported::<(Of, u64, u64), (Vec<u8>, bool)>)?;
     interface.local("[method]descriptor.write", unsupported::<(Of, Vec<u8>, u64), u64>)
 }
 
@@ -276,45 +260,25 @@ fn define_metadata(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.local("[method]descriptor.set-times", unsupported::<Times, ()>)?;
     interface.local("[method]descriptor.set-times-at", unsupported::<TimesAt, ()>)?;
     interface.local("[method]descriptor.stat", unsupported::<(Of,), DescriptorStat>)?;
-    interface.local(
-        "[method]descriptor.stat-at",
-        unsupported::<(Of, PathFlags, String), DescriptorStat>,
-    )?;
+    interface.local("[method]descriptor.stat-at", unsupported::<(Of, PathFlags, String), DescriptorStat>)?;
     interface.local("[method]descriptor.is-same-object", |_, (_, _): (Of, Of)| Ok((false,)))?;
     interface.local("[method]descriptor.metadata-hash", unsupported::<(Of,), MetadataHash>)?;
-    interface.local(
-        "[method]descriptor.metadata-hash-at",
-        unsupported::<(Of, PathFlags, String), MetadataHash>,
-    )
+    interface.local("[method]descriptor.metadata-hash-at", unsupported::<(Of, PathFlags, String), MetadataHash>)
 }
 
 fn define_directories(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     type Link = (Of, PathFlags, String, Of, String);
     type Open = (Of, PathFlags, String, OpenFlags, DescriptorFlags);
     type Entries = (Resource<DirectoryEntryStream>,);
-    interface.local(
-        "[method]descriptor.read-directory",
-        unsupported::<(Of,), Resource<DirectoryEntryStream>>,
-    )?;
-    interface.local(
-        "[method]descriptor.create-directory-at",
-        unsupported::<(Of, String), ()>,
-    )?;
+    interface.local("[method]descriptor.read-directory", unsupported::<(Of,), Resource<DirectoryEntryStream>>)?;
+    interface.local("[method]descriptor.create-directory-at", unsupported::<(Of, String), ()>)?;
     interface.local("[method]descriptor.link-at", unsupported::<Link, ()>)?;
     interface.local("[method]descriptor.open-at", unsupported::<Open, Of>)?;
     interface.local("[method]descriptor.readlink-at", unsupported::<(Of, String), String>)?;
-    interface.local(
-        "[method]descriptor.remove-directory-at",
-        unsupported::<(Of, String), ()>,
-    )?;
-    interface.local(
-        "[method]descriptor.rename-at",
-        unsupported::<(Of, String, Of, String), ()>,
-    )?;
+    interface.local("[method]descriptor.remove-directory-at", unsupported::<(Of, String), ()>)?;
+    interface.local("[method]descriptor.rename-at", unsupported::<(Of, String, Of, String), ()>)?;
     interface.local("[method]descriptor.symlink-at", unsupported::<(Of, String, String), ()>)?;
     interface.local("[method]descriptor.unlink-file-at", unsupported::<(Of, String), ()>)?;
-    interface.local(
-        "[method]directory-entry-stream.read-directory-entry",
-        unsupported::<Entries, Option<DirectoryEntry>>,
-    )
+    interface
+        .local("[method]directory-entry-stream.read-directory-entry", unsupported::<Entries, Option<DirectoryEntry>>)
 }

@@ -67,14 +67,11 @@ type Streamed<T> = Result<T, StreamError>;
 
 pub(super) fn error(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.resource::<IoError>("error")?;
-    interface.local(
-        "[method]error.to-debug-string",
-        |host, (error,): (Resource<IoError>,)| {
-            Ok((match host.table().get(&error)? {
-                IoError::BodyTooLarge => format!("a request's body can have {MAX_VALUE} bytes and no more"),
-            },))
-        },
-    )
+    interface.local("[method]error.to-debug-string", |host, (error,): (Resource<IoError>,)| {
+        Ok((match host.table().get(&error)? {
+            IoError::BodyTooLarge => format!("a request's body can have {MAX_VALUE} bytes and no more"),
+        },))
+    })
 }
 
 // ---- waiting ----
@@ -127,29 +124,21 @@ pub(super) fn poll(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     const ASKS: Kind = Kind::MayAsk(&["clock.monotonic", "clock.sleep"]);
     interface.resource::<Pollable>("pollable")?;
     let looks = Kind::MayAsk(&["clock.monotonic"]);
-    interface.asking(
-        "[method]pollable.ready",
-        looks,
-        |host, (pollable,): (Resource<Pollable>,)| {
-            if let Pollable::At(instant) = *host.table().get(&pollable)?
-                && !host.wasi().clock.has_reached(instant)
-            {
-                clocks::read(host)?;
-            }
-            Ok((is_ready(host, &pollable)?,))
-        },
-    )?;
-    interface.asking(
-        "[method]pollable.block",
-        ASKS,
-        |host, (pollable,): (Resource<Pollable>,)| wait(host, &[pollable]).map(drop),
-    )?;
+    interface.asking("[method]pollable.ready", looks, |host, (pollable,): (Resource<Pollable>,)| {
+        if let Pollable::At(instant) = *host.table().get(&pollable)?
+            && !host.wasi().clock.has_reached(instant)
+        {
+            clocks::read(host)?;
+        }
+        Ok((is_ready(host, &pollable)?,))
+    })?;
+    interface.asking("[method]pollable.block", ASKS, |host, (pollable,): (Resource<Pollable>,)| {
+        wait(host, &[pollable]).map(drop)
+    })?;
     interface.asking("poll", ASKS, |host, (pollables,): (Vec<Resource<Pollable>>,)| {
         if pollables.is_empty() || pollables.len() > MAX_HANDLES {
             let count = pollables.len();
-            return Err(wasmtime::Error::msg(format!(
-                "a poll of {count} pollables; it takes 1 to {MAX_HANDLES}"
-            )));
+            return Err(wasmtime::Error::msg(format!("a poll of {count} pollables; it takes 1 to {MAX_HANDLES}")));
         }
         Ok((wait(host, &pollables)?,))
     })
@@ -175,11 +164,7 @@ fn pull(host: &mut Host<'_>, stream: &Resource<InputStream>, len: u64) -> wasmti
 
 fn read(host: &mut Host<'_>, (stream, len): (Resource<InputStream>, u64)) -> wasmtime::Result<(Streamed<Vec<u8>>,)> {
     let read = pull(host, &stream, len)?;
-    Ok((if read.is_empty() && len > 0 {
-        Err(StreamError::Closed)
-    } else {
-        Ok(read)
-    },))
+    Ok((if read.is_empty() && len > 0 { Err(StreamError::Closed) } else { Ok(read) },))
 }
 
 fn skip(host: &mut Host<'_>, params: (Resource<InputStream>, u64)) -> wasmtime::Result<(Streamed<u64>,)> {
@@ -193,10 +178,9 @@ fn define_input(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.local("[method]input-stream.blocking-read", read)?;
     interface.local("[method]input-stream.skip", skip)?;
     interface.local("[method]input-stream.blocking-skip", skip)?;
-    interface.local(
-        "[method]input-stream.subscribe",
-        |host, (_,): (Resource<InputStream>,)| Ok((host.table().push(Pollable::Ready)?,)),
-    )
+    interface.local("[method]input-stream.subscribe", |host, (_,): (Resource<InputStream>,)| {
+        Ok((host.table().push(Pollable::Ready)?,))
+    })
 }
 
 // ---- writing ----
@@ -204,9 +188,7 @@ fn define_input(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
 fn put(host: &mut Asking<'_>, stream: &Resource<OutputStream>, bytes: &[u8]) -> wasmtime::Result<Streamed<()>> {
     if bytes.len() > MAX_TRANSFER {
         let len = bytes.len();
-        return Err(wasmtime::Error::msg(format!(
-            "a write of {len} bytes; `check-write` permits {MAX_TRANSFER}"
-        )));
+        return Err(wasmtime::Error::msg(format!("a write of {len} bytes; `check-write` permits {MAX_TRANSFER}")));
     }
     host.charge(bytes.len())?;
     match *host.table().get(stream)? {
@@ -223,19 +205,13 @@ fn put_body(host: &mut Host<'_>, key: Key<OutgoingBody>, bytes: &[u8]) -> wasmti
     if host.table().change(&body, |body| body.write(bytes))? {
         return Ok(Ok(()));
     }
-    Ok(Err(StreamError::LastOperationFailed(
-        host.table().push(IoError::BodyTooLarge)?,
-    )))
+    Ok(Err(StreamError::LastOperationFailed(host.table().push(IoError::BodyTooLarge)?)))
 }
 
 fn check(host: &mut Host<'_>, (stream,): (Resource<OutputStream>,)) -> wasmtime::Result<(Streamed<u64>,)> {
     let table = host.table();
     let is_closed = matches!(table.get(&stream)?, OutputStream::Body(key) if table.find(*key).is_none());
-    Ok((if is_closed {
-        Err(StreamError::Closed)
-    } else {
-        Ok(MAX_TRANSFER as u64)
-    },))
+    Ok((if is_closed { Err(StreamError::Closed) } else { Ok(MAX_TRANSFER as u64) },))
 }
 
 fn flush(host: &mut Host<'_>, stream: (Resource<OutputStream>,)) -> wasmtime::Result<(Streamed<()>,)> {
@@ -283,16 +259,11 @@ fn define_output(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.asking("[method]output-stream.blocking-write-and-flush", LOGS, write)?;
     interface.local("[method]output-stream.flush", flush)?;
     interface.local("[method]output-stream.blocking-flush", flush)?;
-    interface.local(
-        "[method]output-stream.subscribe",
-        |host, (_,): (Resource<OutputStream>,)| Ok((host.table().push(Pollable::Ready)?,)),
-    )?;
+    interface.local("[method]output-stream.subscribe", |host, (_,): (Resource<OutputStream>,)| {
+        Ok((host.table().push(Pollable::Ready)?,))
+    })?;
     interface.asking("[method]output-stream.write-zeroes", LOGS, write_zeroes)?;
-    interface.asking(
-        "[method]output-stream.blocking-write-zeroes-and-flush",
-        LOGS,
-        write_zeroes,
-    )?;
+    interface.asking("[method]output-stream.blocking-write-zeroes-and-flush", LOGS, write_zeroes)?;
     interface.asking("[method]output-stream.splice", LOGS, splice)?;
     interface.asking("[method]output-stream.blocking-splice", LOGS, splice)
 }

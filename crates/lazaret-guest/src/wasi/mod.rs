@@ -129,9 +129,7 @@ impl Asking<'_> {
             Outcome::Failed(why) => Err(Ended::Failed(format!("{kind} failed: {why}")).into()),
             Outcome::Refused(refusal) => {
                 self.store.data_mut().refused = Some(refusal);
-                Err(wasmtime::Error::msg(
-                    "WASI has no way to tell the guest of a refusal here",
-                ))
+                Err(wasmtime::Error::msg("WASI has no way to tell the guest of a refusal here"))
             }
         }
     }
@@ -146,11 +144,7 @@ pub(crate) struct Interface<'a> {
 
 impl Interface<'_> {
     fn list(&mut self, function: &str, kind: Kind) {
-        self.catalogue.push(Import {
-            interface: self.name,
-            function: function.to_owned(),
-            kind,
-        });
+        self.catalogue.push(Import { interface: self.name, function: function.to_owned(), kind });
     }
 
     /// Defines a function that works on what the turn holds.
@@ -164,11 +158,10 @@ impl Interface<'_> {
         R: ComponentNamedList + Lower + 'static,
     {
         self.list(function, Kind::Local);
-        self.linker
-            .func_wrap(function, move |mut store: StoreContextMut<'_, Guest>, params: P| {
-                imports::charge(&mut store, FUEL_PER_CALL)?;
-                run(&mut Host { store }, params)
-            })
+        self.linker.func_wrap(function, move |mut store: StoreContextMut<'_, Guest>, params: P| {
+            imports::charge(&mut store, FUEL_PER_CALL)?;
+            run(&mut Host { store }, params)
+        })
     }
 
     /// Defines a function that asks, always or sometimes.
@@ -183,11 +176,10 @@ impl Interface<'_> {
         R: ComponentNamedList + Lower + 'static,
     {
         self.list(function, kind);
-        self.linker
-            .func_wrap(function, move |mut store: StoreContextMut<'_, Guest>, params: P| {
-                imports::charge(&mut store, FUEL_PER_CALL)?;
-                run(&mut Asking(Host { store }), params)
-            })
+        self.linker.func_wrap(function, move |mut store: StoreContextMut<'_, Guest>, params: P| {
+            imports::charge(&mut store, FUEL_PER_CALL)?;
+            run(&mut Asking(Host { store }), params)
+        })
     }
 
     /// Defines a resource that is simply forgotten when the guest drops it.
@@ -198,14 +190,13 @@ impl Interface<'_> {
     /// Defines a resource whose drop has a consequence.
     fn resource_with<T: Kept>(&mut self, name: &'static str, dropped: fn(&mut Wasi, T)) -> wasmtime::Result<()> {
         self.list(&format!("[resource-drop]{name}"), Kind::Local);
-        self.linker
-            .resource(name, ResourceType::host::<T>(), move |mut store, rep| {
-                imports::charge(&mut store, FUEL_PER_CALL)?;
-                let wasi = &mut store.data_mut().wasi;
-                let thing = wasi.table.take(Resource::<T>::new_own(rep))?;
-                dropped(wasi, thing);
-                Ok(())
-            })
+        self.linker.resource(name, ResourceType::host::<T>(), move |mut store, rep| {
+            imports::charge(&mut store, FUEL_PER_CALL)?;
+            let wasi = &mut store.data_mut().wasi;
+            let thing = wasi.table.take(Resource::<T>::new_own(rep))?;
+            dropped(wasi, thing);
+            Ok(())
+        })
     }
 }
 
@@ -238,11 +229,7 @@ fn define_all(linker: &mut Linker<Guest>) -> wasmtime::Result<Vec<Import>> {
     let mut catalogue = Vec::new();
     for (name, define) in offered {
         let linker = linker.instance(&format!("{name}{VERSION}"))?;
-        define(&mut Interface {
-            name,
-            linker,
-            catalogue: &mut catalogue,
-        })?;
+        define(&mut Interface { name, linker, catalogue: &mut catalogue })?;
     }
     Ok(catalogue)
 }
@@ -282,9 +269,7 @@ pub(crate) fn run(program: &Program, store: &mut Store<Guest>, terms: &Terms<'_>
             Ended::Failed(why) => return Ok(Ending::Failed(Failure::Failed(why))),
         },
     };
-    stdio::finish_line(&mut Asking(Host {
-        store: store.as_context_mut(),
-    }))?;
+    stdio::finish_line(&mut Asking(Host { store: store.as_context_mut() }))?;
     let wasi = &mut store.data_mut().wasi;
     if code != 0 {
         let text = match wasi.stderr.last() {
@@ -295,15 +280,8 @@ pub(crate) fn run(program: &Program, store: &mut Store<Guest>, terms: &Terms<'_>
     }
     let body = std::mem::take(&mut wasi.stdout);
     let is_text = std::str::from_utf8(&body).is_ok();
-    let content_type = if is_text {
-        "text/plain; charset=utf-8"
-    } else {
-        "application/octet-stream"
-    };
-    Ok(Ending::Replied(Reply {
-        content_type: content_type.to_owned(),
-        body: body.into(),
-    }))
+    let content_type = if is_text { "text/plain; charset=utf-8" } else { "application/octet-stream" };
+    Ok(Ending::Replied(Reply { content_type: content_type.to_owned(), body: body.into() }))
 }
 
 fn call(program: &Program, store: &mut Store<Guest>) -> wasmtime::Result<Result<(), ()>> {

@@ -24,9 +24,7 @@ fn word(host: &mut Asking<'_>, (): ()) -> wasmtime::Result<(u64,)> {
 /// As many asks as it takes: one carries little.
 fn bytes(host: &mut Asking<'_>, (len,): (u64,)) -> wasmtime::Result<(Vec<u8>,)> {
     if len > MAX_RANDOM_CALL {
-        return Err(wasmtime::Error::msg(format!(
-            "{len} random bytes wanted at once; the most is {MAX_RANDOM_CALL}"
-        )));
+        return Err(wasmtime::Error::msg(format!("{len} random bytes wanted at once; the most is {MAX_RANDOM_CALL}")));
     }
     let mut all = Vec::new();
     while (all.len() as u64) < len {

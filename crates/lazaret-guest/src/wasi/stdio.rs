@@ -79,9 +79,7 @@ fn cut(bytes: &[u8], most: usize) -> usize {
 pub(super) fn write_out(host: &mut Host<'_>, bytes: &[u8]) -> wasmtime::Result<()> {
     let stdout = &mut host.wasi().stdout;
     if stdout.len() + bytes.len() > MAX_OUTPUT {
-        return Err(wasmtime::Error::msg(format!(
-            "more than {MAX_OUTPUT} bytes written to stdout"
-        )));
+        return Err(wasmtime::Error::msg(format!("more than {MAX_OUTPUT} bytes written to stdout")));
     }
     stdout.extend_from_slice(bytes);
     Ok(())
@@ -90,10 +88,7 @@ pub(super) fn write_out(host: &mut Host<'_>, bytes: &[u8]) -> wasmtime::Result<(
 /// Logs the lines that these bytes complete. A refusal is on the tape; a guest that can't log goes on.
 pub(super) fn write_err(host: &mut Asking<'_>, bytes: &[u8]) -> wasmtime::Result<()> {
     for text in host.wasi().stderr.push(bytes) {
-        host.ask(Effect::LogWrite {
-            level: Level::Info,
-            text,
-        })?;
+        host.ask(Effect::LogWrite { level: Level::Info, text })?;
     }
     Ok(())
 }
@@ -101,32 +96,21 @@ pub(super) fn write_err(host: &mut Asking<'_>, bytes: &[u8]) -> wasmtime::Result
 /// Logs what was left without a line end.
 pub(super) fn finish_line(host: &mut Asking<'_>) -> wasmtime::Result<()> {
     match host.wasi().stderr.finish() {
-        Some(text) => host
-            .ask(Effect::LogWrite {
-                level: Level::Info,
-                text,
-            })
-            .map(drop),
+        Some(text) => host.ask(Effect::LogWrite { level: Level::Info, text }).map(drop),
         None => Ok(()),
     }
 }
 
 pub(super) fn stdin(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local("get-stdin", |host, (): ()| {
-        Ok((host.table().push(InputStream::Stdin)?,))
-    })
+    interface.local("get-stdin", |host, (): ()| Ok((host.table().push(InputStream::Stdin)?,)))
 }
 
 pub(super) fn stdout(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local("get-stdout", |host, (): ()| {
-        Ok((host.table().push(OutputStream::Stdout)?,))
-    })
+    interface.local("get-stdout", |host, (): ()| Ok((host.table().push(OutputStream::Stdout)?,)))
 }
 
 pub(super) fn stderr(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
-    interface.local("get-stderr", |host, (): ()| {
-        Ok((host.table().push(OutputStream::Stderr)?,))
-    })
+    interface.local("get-stderr", |host, (): ()| Ok((host.table().push(OutputStream::Stderr)?,)))
 }
 
 #[cfg(test)]

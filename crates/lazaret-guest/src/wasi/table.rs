@@ -64,10 +64,7 @@ impl Table {
         }
         self.hold(0, thing.weight())?;
         self.births += 1;
-        let entry = Some(Entry {
-            birth: self.births,
-            thing: Box::new(thing),
-        });
+        let entry = Some(Entry { birth: self.births, thing: Box::new(thing) });
         let slot = match self.free.pop() {
             Some(slot) => slot,
             None => {
@@ -81,18 +78,11 @@ impl Table {
 
     fn hold(&mut self, before: usize, after: usize) -> Result<(), BadHandle> {
         self.held = self.held.saturating_sub(before).saturating_add(after);
-        if self.held <= MAX_HELD {
-            Ok(())
-        } else {
-            Err(BadHandle::TooHeavy)
-        }
+        if self.held <= MAX_HELD { Ok(()) } else { Err(BadHandle::TooHeavy) }
     }
 
     fn entry(&self, slot: u32) -> Result<&Entry, BadHandle> {
-        self.slots
-            .get(slot as usize)
-            .and_then(Option::as_ref)
-            .ok_or(BadHandle::Gone)
+        self.slots.get(slot as usize).and_then(Option::as_ref).ok_or(BadHandle::Gone)
     }
 
     /// Looks at something.
@@ -107,11 +97,7 @@ impl Table {
         resource: &Resource<T>,
         change: impl FnOnce(&mut T) -> R,
     ) -> Result<R, BadHandle> {
-        let entry = self
-            .slots
-            .get_mut(resource.rep() as usize)
-            .and_then(Option::as_mut)
-            .ok_or(BadHandle::Gone)?;
+        let entry = self.slots.get_mut(resource.rep() as usize).and_then(Option::as_mut).ok_or(BadHandle::Gone)?;
         let thing: &mut dyn Any = &mut *entry.thing;
         let thing: &mut T = thing.downcast_mut().ok_or(BadHandle::Gone)?;
         let before = thing.weight();
@@ -135,11 +121,7 @@ impl Table {
     /// A key to something.
     pub(super) fn key<T: Kept>(&self, resource: &Resource<T>) -> Result<Key<T>, BadHandle> {
         self.get(resource)?;
-        Ok(Key {
-            slot: resource.rep(),
-            birth: self.entry(resource.rep())?.birth,
-            kind: PhantomData,
-        })
+        Ok(Key { slot: resource.rep(), birth: self.entry(resource.rep())?.birth, kind: PhantomData })
     }
 
     /// What a key finds, if it is still there.
@@ -198,13 +180,7 @@ mod tests {
         let heavy = table.push(Weight(MAX_HELD)).unwrap();
         table.take(heavy).unwrap();
         let grows = table.push(Weight(0)).unwrap();
-        assert!(
-            table.change(&grows, |weight| weight.0 = MAX_HELD).is_ok(),
-            "what was taken weighs nothing"
-        );
-        assert_eq!(
-            table.change(&grows, |weight| weight.0 += 1).err(),
-            Some(BadHandle::TooHeavy)
-        );
+        assert!(table.change(&grows, |weight| weight.0 = MAX_HELD).is_ok(), "what was taken weighs nothing");
+        assert_eq!(table.change(&grows, |weight| weight.0 += 1).err(), Some(BadHandle::TooHeavy));
     }
 }

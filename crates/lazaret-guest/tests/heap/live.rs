@@ -43,11 +43,7 @@ pub(crate) fn engine(creator: Creator, tune: impl FnOnce(&mut Config)) -> Engine
 
 pub(crate) fn kernel_engine() -> Engine {
     let creator = Creator::new();
-    assert_eq!(
-        creator.scan(),
-        Scan::Kernel,
-        "these tests need PAGEMAP_SCAN: Linux 6.7 and /proc"
-    );
+    assert_eq!(creator.scan(), Scan::Kernel, "these tests need PAGEMAP_SCAN: Linux 6.7 and /proc");
     engine(creator, |_| {})
 }
 
@@ -65,17 +61,11 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn wake(module: &Module, sources: Vec<Arc<HeapFile>>) -> Live {
         let mut store = Store::new(module.engine(), ());
-        let born = with_heaps(&mut store, sources, 256 * MIB, |store| {
-            Instance::new(store, module, &[])
-        });
+        let born = with_heaps(&mut store, sources, 256 * MIB, |store| Instance::new(store, module, &[]));
         let (instance, mut heaps) = born.unwrap();
         let instance = instance.unwrap();
         assert_eq!(heaps.len(), 1);
-        Live {
-            store,
-            instance,
-            heap: heaps.remove(0),
-        }
+        Live { store, instance, heap: heaps.remove(0) }
     }
 
     pub(crate) fn try_call<P: wasmtime::WasmParams, R: wasmtime::WasmResults>(
@@ -83,9 +73,7 @@ impl Live {
         name: &str,
         args: P,
     ) -> wasmtime::Result<R> {
-        self.instance
-            .get_typed_func::<P, R>(&mut self.store, name)?
-            .call(&mut self.store, args)
+        self.instance.get_typed_func::<P, R>(&mut self.store, name)?.call(&mut self.store, args)
     }
 
     pub(crate) fn call<P: wasmtime::WasmParams, R: wasmtime::WasmResults>(&mut self, name: &str, args: P) -> R {
@@ -105,19 +93,13 @@ impl Live {
             Ok(_) => return false,
             Err(error) => error,
         };
-        assert_eq!(
-            error.downcast_ref::<Trap>(),
-            Some(&Trap::MemoryOutOfBounds),
-            "{error:?}"
-        );
+        assert_eq!(error.downcast_ref::<Trap>(), Some(&Trap::MemoryOutOfBounds), "{error:?}");
         true
     }
 
     pub(crate) fn pages(&self) -> Vec<[u8; PAGE]> {
         let count = (self.heap.size() / PAGE) as u32;
-        (0..count)
-            .map(|index| *self.heap.page(&self.store, index).unwrap())
-            .collect()
+        (0..count).map(|index| *self.heap.page(&self.store, index).unwrap()).collect()
     }
 
     pub(crate) fn changed(&self) -> Vec<u32> {
@@ -152,8 +134,6 @@ pub(crate) fn full_file(len: usize) -> Arc<HeapFile> {
 }
 
 pub(crate) fn random(state: &mut u64) -> usize {
-    *state = state
-        .wrapping_mul(6364136223846793005)
-        .wrapping_add(1442695040888963407);
+    *state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*state >> 33) as usize
 }

@@ -62,9 +62,7 @@ fn exactly_the_written_pages_are_changed() {
     assert!(live.changed().is_empty());
 
     let mut seed = 42;
-    let mut written: Vec<u32> = (0..163)
-        .map(|_| (random(&mut seed) % (65 * MIB / PAGE)) as u32)
-        .collect();
+    let mut written: Vec<u32> = (0..163).map(|_| (random(&mut seed) % (65 * MIB / PAGE)) as u32).collect();
     written.extend([0, 16383, 16384, (65 * MIB / PAGE - 1) as u32]);
     for page in &written {
         live.poke(*page as usize * PAGE + random(&mut seed) % PAGE, 99);
@@ -124,9 +122,7 @@ fn accesses_past_the_end_trap() {
             config.memory_reservation(0).memory_guard_size(0);
         },
         |config| {
-            config
-                .memory_reservation(MIB as u64)
-                .memory_guard_size(WASM_PAGE as u64);
+            config.memory_reservation(MIB as u64).memory_guard_size(WASM_PAGE as u64);
         },
     ];
     for tune in tunings {
@@ -136,14 +132,7 @@ fn accesses_past_the_end_trap() {
             for _ in 0..2 {
                 let end = live.heap.size();
                 live.peek(end - 1);
-                for at in [
-                    end,
-                    end + 1,
-                    end + PAGE,
-                    end + MIB,
-                    2 * MAX_HEAP_BYTES / 3,
-                    MAX_HEAP_BYTES - 1,
-                ] {
+                for at in [end, end + 1, end + PAGE, end + MIB, 2 * MAX_HEAP_BYTES / 3, MAX_HEAP_BYTES - 1] {
                     assert!(live.traps_at::<i32>("peek", at), "{at:#x} of {end:#x}");
                 }
                 assert!(!live.traps_at::<i64>("peek_word", end - 8));
@@ -266,14 +255,8 @@ fn sizes_are_checked() {
     }
     let mut file = HeapFile::new(WASM_PAGE).unwrap();
     let mut page = [1; PAGE];
-    assert!(matches!(
-        file.write_page(16, &page),
-        Err(HeapError::OutOfRange { index: 16, pages: 16 })
-    ));
-    assert!(matches!(
-        file.read_page(u32::MAX, &mut page),
-        Err(HeapError::OutOfRange { .. })
-    ));
+    assert!(matches!(file.write_page(16, &page), Err(HeapError::OutOfRange { index: 16, pages: 16 })));
+    assert!(matches!(file.read_page(u32::MAX, &mut page), Err(HeapError::OutOfRange { .. })));
 
     let engine = kernel_engine();
     let refuse = |text: &str, sources: Vec<Arc<HeapFile>>, limit: usize| {
@@ -291,10 +274,7 @@ fn sizes_are_checked() {
 
     let sources = (0..=MAX_MEMORIES).map(|_| full_file(0)).collect();
     let mut store = Store::new(&engine, ());
-    assert!(matches!(
-        with_heaps(&mut store, sources, MIB, |_| ()),
-        Err(HeapError::TooMany { count: 33 })
-    ));
+    assert!(matches!(with_heaps(&mut store, sources, MIB, |_| ()), Err(HeapError::TooMany { count: 33 })));
 }
 
 #[test]
@@ -303,14 +283,9 @@ fn growth_stops_at_the_limit() {
     let engine = kernel_engine();
     let module = module(&engine, GUEST);
     let mut store = Store::new(&engine, ());
-    let born = with_heaps(&mut store, vec![], 3 * WASM_PAGE + 17, |store| {
-        Instance::new(store, &module, &[])
-    });
+    let born = with_heaps(&mut store, vec![], 3 * WASM_PAGE + 17, |store| Instance::new(store, &module, &[]));
     let (instance, heaps) = born.unwrap();
-    let grow = instance
-        .unwrap()
-        .get_typed_func::<i32, i32>(&mut store, "grow")
-        .unwrap();
+    let grow = instance.unwrap().get_typed_func::<i32, i32>(&mut store, "grow").unwrap();
     assert_eq!(grow.call(&mut store, 3).unwrap(), -1);
     assert_eq!(grow.call(&mut store, 2).unwrap(), 1);
     assert_eq!(grow.call(&mut store, 1).unwrap(), -1);
@@ -336,10 +311,8 @@ fn a_panic_or_a_nested_birth_leaves_nothing_behind() {
     let mut outer = Store::new(&engine, ());
     let mut inner = Store::new(&engine, ());
     let (inner_heaps, outer_heaps) = with_heaps(&mut outer, vec![file.clone()], MIB, |outer| {
-        let (_, heaps) = with_heaps(&mut inner, vec![], MIB, |inner| {
-            Instance::new(inner, &module, &[]).unwrap()
-        })
-        .unwrap();
+        let (_, heaps) =
+            with_heaps(&mut inner, vec![], MIB, |inner| Instance::new(inner, &module, &[]).unwrap()).unwrap();
         Instance::new(outer, &module, &[]).unwrap();
         heaps
     })
@@ -367,10 +340,7 @@ fn a_heap_outlives_its_store() {
     let Live { store, heap, .. } = Live::wake(&module, vec![file.clone()]);
     drop(store);
     assert_eq!(heap.size(), MIB);
-    assert!(
-        Arc::get_mut(&mut file).is_none(),
-        "still mapped, so it can't be changed"
-    );
+    assert!(Arc::get_mut(&mut file).is_none(), "still mapped, so it can't be changed");
     drop(heap);
     assert!(Arc::get_mut(&mut file).is_some());
 }

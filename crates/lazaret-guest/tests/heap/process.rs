@@ -59,21 +59,13 @@ fn huge_pages_are_off_and_zero_pages_take_no_room() {
 
     let mut live = Live::wake(&module, vec![Arc::new(file)]);
     live.call::<_, i32>("grow", 256);
-    let base = live
-        .instance
-        .get_memory(&mut live.store, "memory")
-        .unwrap()
-        .data_ptr(&live.store)
-        .addr();
+    let base = live.instance.get_memory(&mut live.store, "memory").unwrap().data_ptr(&live.store).addr();
     let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
     let mut inside = false;
     let mut flagged = 0;
     for line in smaps.lines() {
         if let Some(("VmFlags", flags)) = line.split_once(':') {
-            assert!(
-                !inside || flags.contains(" nh"),
-                "a part of the heap may get huge pages: {flags}"
-            );
+            assert!(!inside || flags.contains(" nh"), "a part of the heap may get huge pages: {flags}");
             flagged += usize::from(inside);
         } else if let Some((start, _)) = line.split_once('-').filter(|(start, _)| !start.contains(':')) {
             let start = usize::from_str_radix(start, 16).unwrap();
@@ -102,10 +94,8 @@ fn timing() {
             let changed = live.changed();
             times[1].push(start.elapsed());
             let start = Instant::now();
-            let pages: Vec<_> = changed
-                .iter()
-                .map(|index| (*index, *live.heap.page(&live.store, *index).unwrap()))
-                .collect();
+            let pages: Vec<_> =
+                changed.iter().map(|index| (*index, *live.heap.page(&live.store, *index).unwrap())).collect();
             times[2].push(start.elapsed());
             let start = Instant::now();
             drop(live);

@@ -31,26 +31,17 @@ fn config() -> Config {
 
 /// A component around a random core module that it instantiates twice, itself instantiated in another one.
 fn around_module(seed: &[u8]) -> Option<Vec<u8>> {
-    let module = Module::new(config(), &mut arbitrary::Unstructured::new(seed))
-        .ok()?
-        .to_bytes();
+    let module = Module::new(config(), &mut arbitrary::Unstructured::new(seed)).ok()?.to_bytes();
     let mut instances = wasm_encoder::InstanceSection::new();
     let no_args: [(&str, wasm_encoder::ModuleArg); 0] = [];
     instances.instantiate(0, no_args).instantiate(0, no_args);
     let mut inner = wasm_encoder::Component::new();
-    inner
-        .section(&wasm_encoder::RawSection { id: 1, data: &module })
-        .section(&instances);
+    inner.section(&wasm_encoder::RawSection { id: 1, data: &module }).section(&instances);
     let mut instances = wasm_encoder::ComponentInstanceSection::new();
     let no_args: [(&str, wasm_encoder::ComponentExportKind, u32); 0] = [];
     instances.instantiate(0, no_args);
     let mut outer = wasm_encoder::Component::new();
-    outer
-        .section(&wasm_encoder::RawSection {
-            id: 4,
-            data: &inner.finish(),
-        })
-        .section(&instances);
+    outer.section(&wasm_encoder::RawSection { id: 4, data: &inner.finish() }).section(&instances);
     Some(outer.finish())
 }
 

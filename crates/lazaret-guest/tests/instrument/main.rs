@@ -52,9 +52,7 @@ impl Guest {
     }
 
     fn birth(&mut self, map: &StateMap) -> Result<()> {
-        map.groups
-            .iter()
-            .try_for_each(|group| self.call::<(), ()>(&group.birth_export(), ()))
+        map.groups.iter().try_for_each(|group| self.call::<(), ()>(&group.birth_export(), ()))
     }
 
     fn call<P, R>(&mut self, name: &str, params: P) -> Result<R>
@@ -62,9 +60,7 @@ impl Guest {
         P: ComponentNamedList + Lower,
         R: ComponentNamedList + Lift + 'static,
     {
-        self.instance
-            .get_typed_func::<P, R>(&mut self.store, name)?
-            .call(&mut self.store, params)
+        self.instance.get_typed_func::<P, R>(&mut self.store, name)?.call(&mut self.store, params)
     }
 
     /// Calls a function without parameters that returns a number.
@@ -96,10 +92,6 @@ fn instrumented(text: &str) -> Result<Instrumented> {
     let original = wat::parse_str(text)?;
     let result = instrument(&original)?;
     wasmparser::Validator::new().validate_all(&result.bytes)?;
-    assert_eq!(
-        result,
-        instrument(&original)?,
-        "the same input must give the same output"
-    );
+    assert_eq!(result, instrument(&original)?, "the same input must give the same output");
     Ok(result)
 }

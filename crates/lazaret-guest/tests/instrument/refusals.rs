@@ -22,18 +22,9 @@ fn instructions_that_change_tables_or_drop_segments() -> Result<()> {
     let cases = [
         ("table.set", "(table.set 0 (i32.const 0) (ref.null func))"),
         ("table.grow", "(drop (table.grow 0 (ref.null func) (i32.const 1)))"),
-        (
-            "table.fill",
-            "(table.fill 0 (i32.const 0) (ref.null func) (i32.const 0))",
-        ),
-        (
-            "table.copy",
-            "(table.copy 0 0 (i32.const 0) (i32.const 0) (i32.const 0))",
-        ),
-        (
-            "table.init",
-            "(table.init 0 0 (i32.const 0) (i32.const 0) (i32.const 0))",
-        ),
+        ("table.fill", "(table.fill 0 (i32.const 0) (ref.null func) (i32.const 0))"),
+        ("table.copy", "(table.copy 0 0 (i32.const 0) (i32.const 0) (i32.const 0))"),
+        ("table.init", "(table.init 0 0 (i32.const 0) (i32.const 0) (i32.const 0))"),
         ("elem.drop", "(elem.drop 0)"),
         ("data.drop", "(data.drop 0)"),
     ];
@@ -58,14 +49,8 @@ fn the_place_is_where_the_instruction_stands() -> Result<()> {
     let Err(refusal) = instrument(&bytes) else {
         return Err(wasmtime::Error::msg("was not refused"));
     };
-    assert_eq!(
-        bytes.get(refusal.place.offset..refusal.place.offset + 2),
-        Some(&b"\xfc\x0d"[..])
-    );
-    assert!(
-        refusal.to_string().starts_with("core module 0, function 0, byte 0x"),
-        "{refusal}"
-    );
+    assert_eq!(bytes.get(refusal.place.offset..refusal.place.offset + 2), Some(&b"\xfc\x0d"[..]));
+    assert!(refusal.to_string().starts_with("core module 0, function 0, byte 0x"), "{refusal}");
     Ok(())
 }
 
@@ -75,13 +60,7 @@ fn reading_an_active_segment() -> Result<()> {
         (func (memory.init 0 (i32.const 0) (i32.const 0) (i32.const 0)))
         (func (memory.init 1 (i32.const 0) (i32.const 0) (i32.const 0)))"#;
     let refusal = module_refusal(code)?;
-    assert_eq!(
-        refusal.reason,
-        Reason::ActiveSegmentRead {
-            instruction: "memory.init",
-            segment: 1
-        }
-    );
+    assert_eq!(refusal.reason, Reason::ActiveSegmentRead { instruction: "memory.init", segment: 1 });
     assert_eq!(refusal.place.function, Some(1));
     Ok(())
 }
@@ -93,21 +72,12 @@ fn globals_and_memories_without_bytes_to_save() -> Result<()> {
         let refusal = module_refusal(&format!(
             r#"(import "" "" (global i32)) (global {kind} (ref.null {null})) (global (mut {kind}) (ref.null {null}))"#
         ))?;
-        assert_eq!(
-            refusal.reason,
-            Reason::ReferenceGlobal {
-                global: 2,
-                kind: kind.into()
-            }
-        );
+        assert_eq!(refusal.reason, Reason::ReferenceGlobal { global: 2, kind: kind.into() });
     }
     let memories = [
         ("(memory 1) (memory 1 2 shared)", Reason::SharedMemory { memory: 1 }),
         ("(memory i64 1)", Reason::WideMemory { memory: 0 }),
-        (
-            r#"(import "" "" (memory 1)) (import "" "" (memory i64 1))"#,
-            Reason::WideMemory { memory: 1 },
-        ),
+        (r#"(import "" "" (memory 1)) (import "" "" (memory i64 1))"#, Reason::WideMemory { memory: 1 }),
         ("(memory 1 (pagesize 1))", Reason::PageSize { memory: 0 }),
     ];
     for (memory, reason) in memories {
@@ -151,16 +121,8 @@ fn code_from_elsewhere() -> Result<()> {
             "component",
             "passed as an argument",
         ),
-        (
-            r#"(component (core module $m) (export "m" (core module $m)))"#,
-            "core module",
-            "exported",
-        ),
-        (
-            r#"(component (component $c) (export "c" (component $c)))"#,
-            "component",
-            "exported",
-        ),
+        (r#"(component (core module $m) (export "m" (core module $m)))"#, "core module", "exported"),
+        (r#"(component (component $c) (export "c" (component $c)))"#, "component", "exported"),
     ];
     for (text, what, how) in cases {
         assert_eq!(refusal(text)?.reason, Reason::Foreign { what, how }, "{text}");
@@ -189,11 +151,7 @@ fn handles_and_tasks_in_the_host() -> Result<()> {
                 (core module $m (import "a" "new" (func $new (param i32) (result i32))) {use_of})
                 (core instance (instantiate $m (with "a" (instance (export "new" (func $again))))))))"#
         ))?;
-        assert_eq!(
-            (refusal.reason, refusal.place.module),
-            (Reason::ResourceMade, Some(0)),
-            "{use_of}"
-        );
+        assert_eq!((refusal.reason, refusal.place.module), (Reason::ResourceMade, Some(0)), "{use_of}");
     }
     let lifted = r#"(component
         (type $r (resource (rep i32)))
@@ -207,23 +165,13 @@ fn handles_and_tasks_in_the_host() -> Result<()> {
             (export "deep" (instance (export "t" (type (sub resource))))))))"#,
     ];
     for text in imports {
-        assert_eq!(
-            refusal(text)?.reason,
-            Reason::ResourceImported { name: "r".into() },
-            "{text}"
-        );
+        assert_eq!(refusal(text)?.reason, Reason::ResourceImported { name: "r".into() }, "{text}");
     }
     let tasks = [
         ("waitable-set-new", "(component (core func (canon waitable-set.new)))"),
         ("context-get", "(component (core func (canon context.get i32 0)))"),
-        (
-            "stream-new",
-            "(component (type $s (stream u8)) (core func (canon stream.new $s)))",
-        ),
-        (
-            "async",
-            r#"(component (import "f" (func $f)) (core func (canon lower (func $f) async)))"#,
-        ),
+        ("stream-new", "(component (type $s (stream u8)) (core func (canon stream.new $s)))"),
+        ("async", r#"(component (import "f" (func $f)) (core func (canon lower (func $f) async)))"#),
     ];
     for (what, text) in tasks {
         let refusal = refusal(text)?;
@@ -240,12 +188,7 @@ fn handles_and_tasks_in_the_host() -> Result<()> {
 #[test]
 fn names_kept_for_the_host() -> Result<()> {
     let core = module_refusal(r#"(func (export "lazaret:birth"))"#)?;
-    assert_eq!(
-        core.reason,
-        Reason::Reserved {
-            name: "lazaret:birth".into()
-        }
-    );
+    assert_eq!(core.reason, Reason::Reserved { name: "lazaret:birth".into() });
     for name in ["lazaret-get-0", "LAZARET-x", "lazaret-anything"] {
         let text = format!(r#"(component (import "f" (func $f)) (export "{name}" (func $f)))"#);
         assert_eq!(refusal(&text)?.reason, Reason::Reserved { name: name.into() });

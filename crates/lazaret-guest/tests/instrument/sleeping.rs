@@ -51,16 +51,8 @@ fn instantiation_alone_runs_nothing_and_birth_runs_all() -> Result<()> {
     let counter = instrumented(COUNTER)?;
     let mut guest = Guest::start(&counter.bytes)?;
     let peek = |guest: &mut Guest, at: u32| Ok::<_, wasmtime::Error>(guest.call::<(u32,), (u32,)>("peek", (at,))?.0);
-    assert_eq!(
-        (peek(&mut guest, 0)?, peek(&mut guest, 16)?),
-        (0, 0),
-        "memory must be empty"
-    );
-    assert_eq!(
-        guest.globals(&counter.map)?,
-        [[5]],
-        "the start function must not have run"
-    );
+    assert_eq!((peek(&mut guest, 0)?, peek(&mut guest, 16)?), (0, 0), "memory must be empty");
+    assert_eq!(guest.globals(&counter.map)?, [[5]], "the start function must not have run");
 
     guest.birth(&counter.map)?;
     assert_eq!((peek(&mut guest, 0)?, peek(&mut guest, 16)?), (100, 42));
@@ -107,25 +99,11 @@ fn every_kind_of_global_keeps_its_bits() -> Result<()> {
     assert_eq!(all.map.groups.len(), 1);
     assert_eq!(all.map.groups[0].globals, [I32, I64, F32, F64, V128Low, V128High]);
     let mut guest = Guest::born(&all)?;
-    let initial = vec![vec![
-        0xffff_ffff,
-        u64::MAX - 1,
-        0x7fa0_0001,
-        0xfff4_0000_0000_0001,
-        0x1111,
-        0x2222,
-    ]];
+    let initial = vec![vec![0xffff_ffff, u64::MAX - 1, 0x7fa0_0001, 0xfff4_0000_0000_0001, 0x1111, 0x2222]];
     assert_eq!(guest.globals(&all.map)?, initial);
 
     // Signalling NaNs, signs and all lanes; the upper half of a narrow slot is not there to be kept.
-    let other = vec![vec![
-        0x8000_0001,
-        1 << 63,
-        0xff80_0001,
-        0x7ff0_0000_0000_0001,
-        u64::MAX,
-        0x8000_0000_0000_0003,
-    ]];
+    let other = vec![vec![0x8000_0001, 1 << 63, 0xff80_0001, 0x7ff0_0000_0000_0001, u64::MAX, 0x8000_0000_0000_0003]];
     guest.set_globals(&all.map, &other)?;
     assert_eq!(guest.globals(&all.map)?, other);
     guest.call::<(u32, u64), ()>("lazaret-set-0", (0, 0xdead_beef_0000_0004))?;
@@ -230,11 +208,7 @@ fn a_family_is_born_in_the_order_of_the_original() -> Result<()> {
 fn each_instance_of_a_family_keeps_its_own_state() -> Result<()> {
     let family = instrumented(FAMILY)?;
     let sizes: Vec<usize> = family.map.groups.iter().map(|group| group.globals.len()).collect();
-    assert_eq!(
-        sizes,
-        [2, 1, 1, 0],
-        "two own instances, the nested ones, and the library, which has only a birth"
-    );
+    assert_eq!(sizes, [2, 1, 1, 0], "two own instances, the nested ones, and the library, which has only a birth");
 
     let mut guest = Guest::born(&family)?;
     for (name, times) in [("a", 1), ("b", 2), ("d", 3), ("e", 4)] {
@@ -271,14 +245,7 @@ fn groups_pass_through_every_level() -> Result<()> {
     let sizes: Vec<usize> = deep.map.groups.iter().map(|group| group.globals.len()).collect();
     assert_eq!(sizes, [2, 2, 1, 2, 2, 1]);
     let mut guest = Guest::born(&deep)?;
-    let values = vec![
-        vec![10, 11],
-        vec![12, 13],
-        vec![14],
-        vec![15, 16],
-        vec![17, 18],
-        vec![19],
-    ];
+    let values = vec![vec![10, 11], vec![12, 13], vec![14], vec![15, 16], vec![17, 18], vec![19]];
     guest.set_globals(&deep.map, &values)?;
     assert_eq!(guest.globals(&deep.map)?, values);
     Ok(())

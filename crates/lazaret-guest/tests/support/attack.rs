@@ -67,23 +67,16 @@ impl fmt::Display for Came {
         match self {
             Self::Inadmissible(why) => write!(f, "admission refused: {why}"),
             Self::Halted(why) => write!(f, "halted: {why}"),
-            Self::Ran {
-                ending: Ending::Replied(reply),
-                ..
-            } => {
+            Self::Ran { ending: Ending::Replied(reply), .. } => {
                 let body = &reply.body.0[..reply.body.0.len().min(100)];
                 write!(f, "replied {}", body.escape_ascii())
             }
-            Self::Ran {
-                ending: Ending::Failed(Failure::BadInput(text) | Failure::Failed(text)),
-                ..
-            } => {
+            Self::Ran { ending: Ending::Failed(Failure::BadInput(text) | Failure::Failed(text)), .. } => {
                 write!(f, "failed {}", text.chars().take(200).collect::<String>())
             }
-            Self::Ran {
-                ending: Ending::Stopped(stop),
-                ..
-            } => write!(f, "stopped: {} {}", stop.cause.name(), stop.detail),
+            Self::Ran { ending: Ending::Stopped(stop), .. } => {
+                write!(f, "stopped: {} {}", stop.cause.name(), stop.detail)
+            }
         }
     }
 }
@@ -96,40 +89,21 @@ impl Expect {
         }
         if let Some(rest) = part("stopped:") {
             let (cause, detail) = rest.split_once(' ').unwrap_or((&rest, ""));
-            return (!cause.is_empty()).then(|| Self::Stopped {
-                cause: cause.to_owned(),
-                detail: detail.to_owned(),
-            });
+            return (!cause.is_empty()).then(|| Self::Stopped { cause: cause.to_owned(), detail: detail.to_owned() });
         }
-        part("replied")
-            .map(Self::Replied)
-            .or_else(|| part("failed").map(Self::Failed))
+        part("replied").map(Self::Replied).or_else(|| part("failed").map(Self::Failed))
     }
 
     fn is_met(&self, came: &Came) -> bool {
         match (self, came) {
             (Self::Inadmissible(words), Came::Inadmissible(why)) => why.contains(words.as_str()),
-            (
-                Self::Stopped { cause, detail },
-                Came::Ran {
-                    ending: Ending::Stopped(stop),
-                    ..
-                },
-            ) => stop.cause.name() == cause && stop.detail.contains(detail.as_str()),
-            (
-                Self::Replied(text),
-                Came::Ran {
-                    ending: Ending::Replied(reply),
-                    ..
-                },
-            ) => text.is_empty() || reply.body.0 == text.as_bytes(),
-            (
-                Self::Failed(text),
-                Came::Ran {
-                    ending: Ending::Failed(failure),
-                    ..
-                },
-            ) => {
+            (Self::Stopped { cause, detail }, Came::Ran { ending: Ending::Stopped(stop), .. }) => {
+                stop.cause.name() == cause && stop.detail.contains(detail.as_str())
+            }
+            (Self::Replied(text), Came::Ran { ending: Ending::Replied(reply), .. }) => {
+                text.is_empty() || reply.body.0 == text.as_bytes()
+            }
+            (Self::Failed(text), Came::Ran { ending: Ending::Failed(failure), .. }) => {
                 let (Failure::BadInput(said) | Failure::Failed(said)) = failure;
                 said.contains(text.as_str())
             }
@@ -141,10 +115,7 @@ impl Expect {
 impl Attack {
     /// Reads a file. Every line of its header must be understood: a misspelt expectation would expect nothing.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, String> {
-        let name = path
-            .file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         let wrong = |what: &str| format!("{}: {what}", path.display());
         let (mut what, mut expect, mut encoding) = (None, None, "utf8".to_owned());
         let (mut raw, mut generate) = (false, None);
@@ -155,28 +126,14 @@ impl Attack {
             effects: None,
             refused: None,
             refusal: None,
-            input: Message {
-                sender: None,
-                content_type: "text/plain".into(),
-                body: Vec::new().into(),
-            },
-            budget: Budget {
-                fuel: 200_000_000,
-                wall_ms: 10_000,
-                ..Budget::default()
-            },
+            input: Message { sender: None, content_type: "text/plain".into(), body: Vec::new().into() },
+            budget: Budget { fuel: 200_000_000, wall_ms: 10_000, ..Budget::default() },
             grants: Grants::basic(),
             guest: Guest::Component(String::new()),
         };
         for line in text.lines().map_while(|line| line.strip_prefix(";; ")) {
-            let (key, value) = line
-                .split_once(':')
-                .map_or((line.trim(), ""), |(key, value)| (key, value.trim()));
-            let number = || {
-                value
-                    .parse::<usize>()
-                    .map_err(|_| wrong(&format!("`{line}` has no number")))
-            };
+            let (key, value) = line.split_once(':').map_or((line.trim(), ""), |(key, value)| (key, value.trim()));
+            let number = || value.parse::<usize>().map_err(|_| wrong(&format!("`{line}` has no number")));
             match key {
                 "attack" => what = Some(value.to_owned()),
                 "expect" => expect = Some(Expect::parse(value).ok_or_else(|| wrong(&format!("what is `{line}`?")))?),
@@ -202,10 +159,7 @@ impl Attack {
         attack.guest = match (generate, raw) {
             (Some(generate), _) => Guest::Generated(generate),
             (None, true) => Guest::Component(text.to_owned()),
-            (None, false) => Guest::Fields {
-                text: text.to_owned(),
-                encoding,
-            },
+            (None, false) => Guest::Fields { text: text.to_owned(), encoding },
         };
         Ok(attack)
     }
@@ -229,30 +183,15 @@ impl Attack {
         if said > LONGEST_WORDS {
             return Err(format!("the words about it are {said} bytes long"));
         }
-        let Came::Ran {
-            ending,
-            tape,
-            changed,
-            durable,
-        } = came
-        else {
+        let Came::Ran { ending, tape, changed, durable } = came else {
             return Ok(());
         };
         if *changed != (*durable && matches!(ending, Ending::Replied(_))) {
-            return Err(format!(
-                "it {came} and yet its changes were {}",
-                if *changed { "kept" } else { "lost" }
-            ));
+            return Err(format!("it {came} and yet its changes were {}", if *changed { "kept" } else { "lost" }));
         }
         let refusals: Vec<_> = tape
             .iter()
-            .filter_map(|entry| {
-                if let Outcome::Refused(r) = &entry.outcome {
-                    Some(r)
-                } else {
-                    None
-                }
-            })
+            .filter_map(|entry| if let Outcome::Refused(r) = &entry.outcome { Some(r) } else { None })
             .collect();
         let counted = |what: &str, expected: Option<usize>, found: usize| match expected {
             Some(expected) if expected != found => Err(format!("expected {expected} {what}, found {found}")),
@@ -261,11 +200,7 @@ impl Attack {
         counted("asks", self.effects, tape.len())?;
         counted("refusals", self.refused, refusals.len())?;
         match &self.refusal {
-            Some(words)
-                if !refusals
-                    .iter()
-                    .any(|refusal| refusal.to_string().contains(words.as_str())) =>
-            {
+            Some(words) if !refusals.iter().any(|refusal| refusal.to_string().contains(words.as_str())) => {
                 Err(format!("expected a refusal with `{words}`, found {refusals:?}"))
             }
             _ => Ok(()),
@@ -275,9 +210,7 @@ impl Attack {
 
 fn budget(mut budget: Budget, text: &str) -> Result<Budget, String> {
     for pair in text.split_whitespace() {
-        let (name, number) = pair
-            .split_once('=')
-            .ok_or_else(|| format!("`{pair}` is not NAME=NUMBER"))?;
+        let (name, number) = pair.split_once('=').ok_or_else(|| format!("`{pair}` is not NAME=NUMBER"))?;
         let number: u64 = number.parse().map_err(|_| format!("`{pair}` has no number"))?;
         match name {
             "fuel" => budget.fuel = number,

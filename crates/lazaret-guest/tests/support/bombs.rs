@@ -25,22 +25,14 @@ impl<'a> Recipe<'a> {
         let mut words = text.split_whitespace();
         let name = words.next().ok_or("an empty recipe")?;
         let number = |word: &'a str| {
-            let (key, value) = word
-                .split_once('=')
-                .ok_or_else(|| format!("`{word}` is not KEY=NUMBER"))?;
+            let (key, value) = word.split_once('=').ok_or_else(|| format!("`{word}` is not KEY=NUMBER"))?;
             Ok((key, value.parse().map_err(|_| format!("`{word}` has no number"))?))
         };
-        Ok(Self {
-            name,
-            numbers: words.map(number).collect::<Result<_, String>>()?,
-        })
+        Ok(Self { name, numbers: words.map(number).collect::<Result<_, String>>()? })
     }
 
     fn number(&self, key: &str) -> Result<u32, String> {
-        self.numbers
-            .get(key)
-            .copied()
-            .ok_or_else(|| format!("`{}` needs `{key}=`", self.name))
+        self.numbers.get(key).copied().ok_or_else(|| format!("`{}` needs `{key}=`", self.name))
     }
 }
 
@@ -64,10 +56,7 @@ pub(crate) fn make(recipe: &str) -> Result<Vec<u8>, String> {
         "padding" => {
             let padding = vec![0; number("bytes")? as usize];
             appended(|out| {
-                out.section(&CustomSection {
-                    name: "padding".into(),
-                    data: (&padding).into(),
-                });
+                out.section(&CustomSection { name: "padding".into(), data: (&padding).into() });
             })
         }
         "functions" => code(number("count")?, &tiny()),
@@ -176,11 +165,7 @@ fn lively(locals: u32, blocks: u32) -> Function {
     sink.loop_(BlockType::Empty);
     for at in 0..blocks {
         let local = 1 + at % locals;
-        sink.local_get(local)
-            .if_(BlockType::Empty)
-            .local_get(1 + (at * 7) % locals)
-            .local_set(local)
-            .end();
+        sink.local_get(local).if_(BlockType::Empty).local_get(1 + (at * 7) % locals).local_set(local).end();
     }
     for local in 1..=locals {
         sink.local_get(local).i32_const(1).i32_add().local_set(local);
@@ -261,13 +246,8 @@ fn types(count: u32) -> Result<Vec<u8>, String> {
 
 fn elements(segments: u32, items: u32) -> Result<Vec<u8>, String> {
     let (mut tables, mut elements) = (TableSection::new(), ElementSection::new());
-    let table_type = TableType {
-        element_type: RefType::FUNCREF,
-        table64: false,
-        minimum: 1,
-        maximum: None,
-        shared: false,
-    };
+    let table_type =
+        TableType { element_type: RefType::FUNCREF, table64: false, minimum: 1, maximum: None, shared: false };
     tables.table(table_type);
     let nulls = vec![ConstExpr::ref_null(wasm_encoder::HeapType::FUNC); items as usize];
     for _ in 0..segments {
@@ -294,20 +274,14 @@ fn tables(count: u32, elements: u32) -> Result<Vec<u8>, String> {
 /// No agent at all, under many long names.
 fn exports(count: u32) -> Result<Vec<u8>, String> {
     let name = |at: u32| format!("{}-n{at}", "x".repeat(1000));
-    let exports: String = (0..count)
-        .map(|at| format!("(export \"{}\" (type $t))", name(at)))
-        .collect();
+    let exports: String = (0..count).map(|at| format!("(export \"{}\" (type $t))", name(at))).collect();
     wat::parse_str(format!("(component (type $t (record (field \"n\" u8))) {exports})")).map_err(|why| why.to_string())
 }
 
 fn globals(count: u32) -> Result<Vec<u8>, String> {
     let mut globals = GlobalSection::new();
     for at in 0..count {
-        let ty = GlobalType {
-            val_type: ValType::I32,
-            mutable: true,
-            shared: false,
-        };
+        let ty = GlobalType { val_type: ValType::I32, mutable: true, shared: false };
         globals.global(ty, &ConstExpr::i32_const(at as i32));
     }
     harmless(Some(Module::new().section(&globals)))
@@ -325,13 +299,7 @@ fn modules(count: u32) -> Result<Vec<u8>, String> {
 fn memories(count: u32, pages: u32) -> Result<Vec<u8>, String> {
     let mut memories = MemorySection::new();
     let minimum = u64::from(pages);
-    memories.memory(MemoryType {
-        minimum,
-        maximum: None,
-        memory64: false,
-        shared: false,
-        page_size_log2: None,
-    });
+    memories.memory(MemoryType { minimum, maximum: None, memory64: false, shared: false, page_size_log2: None });
     let mut module = Module::new();
     module.section(&memories);
     appended(|out| {
@@ -417,9 +385,7 @@ fn adapter(levels: u32, fan: u32) -> Result<Vec<u8>, String> {
 fn adapters(count: u32, parts: u32) -> Result<Vec<u8>, String> {
     let part = |ty: u32, at: u32| if at == ty { " u16" } else { " u8" };
     let tuple = |ty: u32| (0..parts).map(|at| part(ty, at)).collect::<String>();
-    let types: String = (0..count)
-        .map(|ty| format!("(type $t{ty} (tuple{}))", tuple(ty)))
-        .collect();
+    let types: String = (0..count).map(|ty| format!("(type $t{ty} (tuple{}))", tuple(ty))).collect();
     handed(&types, &(0..count).map(|ty| format!("$t{ty}")).collect::<Vec<_>>())
 }
 
@@ -427,9 +393,7 @@ fn adapters(count: u32, parts: u32) -> Result<Vec<u8>, String> {
 fn instances(levels: u32, fan: u32) -> Result<Vec<u8>, String> {
     let mut inner = Component::new();
     let no_args: [(&str, ModuleArg); 0] = [];
-    inner
-        .section(&ModuleSection(&Module::new()))
-        .section(InstanceSection::new().instantiate(0, no_args));
+    inner.section(&ModuleSection(&Module::new())).section(InstanceSection::new().instantiate(0, no_args));
     let mut inner = inner.finish();
     for _ in 1..levels {
         let mut outer = Component::new();

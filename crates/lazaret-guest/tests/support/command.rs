@@ -19,20 +19,14 @@ pub struct Played(std::vec::IntoIter<TapeEntry>);
 impl World for Fake {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
         let outcome = (self.answer)(&effect);
-        self.tape.push(TapeEntry {
-            effect,
-            outcome: outcome.clone(),
-        });
+        self.tape.push(TapeEntry { effect, outcome: outcome.clone() });
         Ok(outcome)
     }
 }
 
 impl World for Played {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
-        let entry = self
-            .0
-            .next()
-            .ok_or_else(|| Halt::Stopped(format!("asked {effect:?} after the tape's end")))?;
+        let entry = self.0.next().ok_or_else(|| Halt::Stopped(format!("asked {effect:?} after the tape's end")))?;
         if entry.effect == effect {
             Ok(entry.outcome)
         } else {
@@ -58,10 +52,7 @@ pub struct Took {
 impl Took {
     /// The world it was given.
     pub fn world<W: World>(self) -> W {
-        *self
-            .world
-            .downcast()
-            .unwrap_or_else(|_| panic!("a turn hands its own world back"))
+        *self.world.downcast().unwrap_or_else(|_| panic!("a turn hands its own world back"))
     }
 
     /// The reply's body, as text.
@@ -79,29 +70,13 @@ pub fn admit(bytes: &[u8]) -> Program {
 }
 
 pub fn take(program: &Program, input: &str, budget: &Budget, world: impl World) -> Took {
-    let input = Message {
-        sender: None,
-        content_type: "text/plain".into(),
-        body: input.as_bytes().to_vec().into(),
-    };
-    let ran = turn::run(
-        program,
-        &State::default(),
-        &Terms { input: &input, budget },
-        Box::new(world),
-    );
-    Took {
-        ending: ran.ending,
-        fuel: ran.fuel,
-        world: ran.world,
-    }
+    let input = Message { sender: None, content_type: "text/plain".into(), body: input.as_bytes().to_vec().into() };
+    let ran = turn::run(program, &State::default(), &Terms { input: &input, budget }, Box::new(world));
+    Took { ending: ran.ending, fuel: ran.fuel, world: ran.world }
 }
 
 pub fn fake(answer: fn(&Effect) -> Outcome) -> Fake {
-    Fake {
-        answer,
-        tape: Vec::new(),
-    }
+    Fake { answer, tape: Vec::new() }
 }
 
 pub fn played(tape: Vec<TapeEntry>) -> Played {

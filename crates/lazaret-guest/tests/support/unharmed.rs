@@ -30,12 +30,7 @@ impl Host {
             before(panic);
         }));
         let admitted = engine.admit(&good).expect("the good agent is admitted");
-        let mut host = Self {
-            good,
-            admitted,
-            threads: 0,
-            mappings: 0,
-        };
+        let mut host = Self { good, admitted, threads: 0, mappings: 0 };
         host.serves().expect("the good agent answers");
         host.threads = threads();
         host.mappings = mappings();
@@ -60,18 +55,13 @@ impl Host {
 
     /// As [`Host::check`], from admission on.
     pub(crate) fn check_admission(&self, engine: &Engine) -> Result<(), String> {
-        let admitted = engine
-            .admit(&self.good)
-            .map_err(|why| format!("the good agent is refused: {why}"))?;
+        let admitted = engine.admit(&self.good).map_err(|why| format!("the good agent is refused: {why}"))?;
         answers(&admitted.program, admitted.birth)?;
         self.check()
     }
 
     fn serves(&self) -> Result<(), String> {
-        answers(
-            &self.admitted.program,
-            self.admitted.program.birth().map_err(|why| why.to_string())?,
-        )
+        answers(&self.admitted.program, self.admitted.program.birth().map_err(|why| why.to_string())?)
     }
 }
 
@@ -80,21 +70,9 @@ fn answers(program: &lazaret_guest::Program, birth: lazaret_guest::Change) -> Re
     state.advance(&birth);
     state.settle(birth).map_err(|why| why.to_string())?;
     let budget = Budget::default();
-    let input = Message {
-        sender: None,
-        content_type: "text/plain".into(),
-        body: "add 7".into(),
-    };
+    let input = Message { sender: None, content_type: "text/plain".into(), body: "add 7".into() };
     let world = Box::new(Memory::new(Grants::basic(), budget.clone()));
-    let ran = turn::run(
-        program,
-        &state,
-        &Terms {
-            input: &input,
-            budget: &budget,
-        },
-        world,
-    );
+    let ran = turn::run(program, &state, &Terms { input: &input, budget: &budget }, world);
     match ran.ending {
         Ok(Ending::Replied(reply)) if reply.body.0 == b"total=7 count=1" => Ok(()),
         other => Err(format!("the good agent doesn't answer any more: {other:?}")),
@@ -106,9 +84,7 @@ fn read(path: &str) -> String {
 }
 
 fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task")
-        .expect("Linux lists threads in /proc")
-        .count()
+    std::fs::read_dir("/proc/self/task").expect("Linux lists threads in /proc").count()
 }
 
 fn mappings() -> usize {

@@ -48,19 +48,9 @@ pub fn declared() -> Vec<Declared> {
         } else if line.contains(" (func ") {
             let signature = line.split_once(";; ").map(|(_, signature)| signature.to_owned());
             let plain = exported.rsplit(']').next().unwrap_or(exported);
-            let constructs = if exported.starts_with("[constructor]") {
-                "new-"
-            } else {
-                ""
-            };
+            let constructs = if exported.starts_with("[constructor]") { "new-" } else { "" };
             let name = format!("{instance}:{constructs}{plain}");
-            all.push(Declared {
-                interface,
-                function: exported.to_owned(),
-                name,
-                instance,
-                signature,
-            });
+            all.push(Declared { interface, function: exported.to_owned(), name, instance, signature });
         }
     }
     all
@@ -87,11 +77,7 @@ pub fn command(code: &str, data: &str) -> Vec<u8> {
             ),
         };
         let _ = writeln!(exports, "    (export \"{at}\" (func $f{at}))");
-        let _ = writeln!(
-            imports,
-            "    (import \"host\" \"{at}\" (func ${} {signature}))",
-            function.name
-        );
+        let _ = writeln!(imports, "    (import \"host\" \"{at}\" (func ${} {signature}))", function.name);
     }
     let text = format!(
         r#"(component

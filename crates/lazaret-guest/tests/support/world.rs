@@ -34,65 +34,37 @@ struct Hands {
 
 impl Memory {
     pub(crate) fn new(grants: Grants, budget: Budget) -> Self {
-        Self {
-            grants,
-            budget,
-            meter: Meter::default(),
-            journal: Tape::default(),
-            hands: Hands::default(),
-        }
+        Self { grants, budget, meter: Meter::default(), journal: Tape::default(), hands: Hands::default() }
     }
 
     /// The tape of a world that came back from a turn.
     pub(crate) fn tape(world: Box<dyn World>) -> Vec<TapeEntry> {
         let world: Box<dyn Any> = world;
-        world
-            .downcast::<Self>()
-            .map(|world| world.journal.entries)
-            .expect("a turn hands its own world back")
+        world.downcast::<Self>().map(|world| world.journal.entries).expect("a turn hands its own world back")
     }
 }
 
 impl World for Memory {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
-        let mut caller = Caller {
-            grants: &self.grants,
-            budget: &self.budget,
-            meter: &mut self.meter,
-        };
+        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
         mediate(&mut caller, effect, &mut self.journal, &mut self.hands)
     }
 }
 
 impl Journal for Tape {
     fn open(&mut self, number: u32, _: &Effect) -> Result<(), Halt> {
-        assert_eq!(
-            self.opened.replace(number),
-            None,
-            "an ask was opened before the last one was closed"
-        );
+        assert_eq!(self.opened.replace(number), None, "an ask was opened before the last one was closed");
         Ok(())
     }
 
     fn flush(&mut self, number: u32) -> Result<(), Halt> {
-        assert_eq!(
-            self.opened,
-            Some(number),
-            "an effect leaves the host that was not opened"
-        );
+        assert_eq!(self.opened, Some(number), "an effect leaves the host that was not opened");
         Ok(())
     }
 
     fn close(&mut self, number: u32, effect: Effect, outcome: &Outcome) -> Result<(), Halt> {
-        assert_eq!(
-            self.opened.take(),
-            Some(number),
-            "an ask was closed that was not opened"
-        );
-        self.entries.push(TapeEntry {
-            effect,
-            outcome: outcome.clone(),
-        });
+        assert_eq!(self.opened.take(), Some(number), "an ask was closed that was not opened");
+        self.entries.push(TapeEntry { effect, outcome: outcome.clone() });
         Ok(())
     }
 }
@@ -110,10 +82,7 @@ impl Executor for Hands {
             Effect::StorageDelete { key } => Answer::Existed(self.storage.remove(&key).is_some()),
             Effect::StorageList { prefix, after, limit } => {
                 let after = after.unwrap_or_default();
-                let keys = self
-                    .storage
-                    .iter()
-                    .filter(|(key, _)| key.starts_with(&prefix) && **key > after);
+                let keys = self.storage.iter().filter(|(key, _)| key.starts_with(&prefix) && **key > after);
                 let info = |(key, entry): (&String, &Entry)| KeyInfo {
                     key: key.clone(),
                     version: entry.version,
@@ -128,11 +97,9 @@ impl Executor for Hands {
                 Answer::Random((0..len).map(byte).collect::<Vec<_>>().into())
             }
             Effect::EnvironmentRead {} => Answer::Environment(Vec::new()),
-            Effect::ModelGenerate(prompt) if prompt.model == "rehearsal/echo" => Answer::Completion(Completion {
-                text: "echo".into(),
-                input_tokens: 1,
-                output_tokens: 1,
-            }),
+            Effect::ModelGenerate(prompt) if prompt.model == "rehearsal/echo" => {
+                Answer::Completion(Completion { text: "echo".into(), input_tokens: 1, output_tokens: 1 })
+            }
             Effect::ModelGenerate(prompt) => return Err(format!("there is no model `{}`", prompt.model)),
             Effect::ToolsList {} => Answer::Tools(vec![Tool {
                 name: "mail.list".into(),
@@ -140,11 +107,9 @@ impl Executor for Hands {
                 arguments: "{}".into(),
             }]),
             Effect::ToolsCall { .. } => Answer::Result("{}".into()),
-            Effect::HttpFetch(_) => Answer::Response(Response {
-                status: 200,
-                headers: Vec::new(),
-                body: b"hello".to_vec().into(),
-            }),
+            Effect::HttpFetch(_) => {
+                Answer::Response(Response { status: 200, headers: Vec::new(), body: b"hello".to_vec().into() })
+            }
             Effect::AgentsSend { .. } => {
                 self.messages += 1;
                 Answer::Sent(self.messages - 1)

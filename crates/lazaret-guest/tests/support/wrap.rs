@@ -15,11 +15,7 @@ struct Lowered {
 }
 
 const fn lowered(interface: &'static str, function: &'static str, params: usize) -> Lowered {
-    Lowered {
-        interface,
-        function,
-        params,
-    }
+    Lowered { interface, function, params }
 }
 
 const LOWERED: [Lowered; 12] = [
@@ -48,7 +44,7 @@ impl Lowered {
 }
 
 /// A component around the fields of one core module, which must export `memory` and `cabi_realloc`. Every import stands
-/// ready as `$storage.get` and so on. `rest` may add to the component; `handle` is an export of the core instance
+/// ready as `$storage.get` and so on, and is left out if it isn't named. `rest` may add to the component; `handle` is an export of the core instance
 /// `handler`, which is `$main` if it is the module's own.
 ///
 /// The lowered imports need the module's memory, and the module needs the imports: as in what toolchains emit, it gets
@@ -57,11 +53,10 @@ pub(crate) fn component(fields: &str, encoding: &str, rest: &str, handler: &str)
     let mut text = format!("(component\n{AGENT}\n");
     let (mut shim, mut shims, mut imports) = (String::new(), String::new(), String::new());
     let (mut lowers, mut fixes, mut fixed) = (String::new(), String::new(), String::new());
-    for (at, import) in LOWERED.iter().enumerate() {
+    let used: Vec<_> = LOWERED.iter().filter(|import| fields.contains(&format!("${}", import.name()))).collect();
+    for (at, import) in used.iter().enumerate() {
         let (name, signature) = (import.name(), import.signature());
-        let pushes: String = (0..import.params)
-            .map(|param| format!("(local.get {param}) "))
-            .collect();
+        let pushes: String = (0..import.params).map(|param| format!("(local.get {param}) ")).collect();
         let _ = writeln!(
             shim,
             "    (func (export \"{at}\") {signature} (call_indirect {signature} {pushes}(i32.const {at})))"
@@ -76,7 +71,7 @@ pub(crate) fn component(fields: &str, encoding: &str, rest: &str, handler: &str)
         let _ = writeln!(fixes, "    (import \"\" \"{at}\" (func {signature}))");
         let _ = writeln!(fixed, "    (export \"{at}\" (func $f{at}))");
     }
-    let count = LOWERED.len();
+    let count = used.len();
     let all: String = (0..count).map(|at| format!(" {at}")).collect();
     let _ = write!(
         text,

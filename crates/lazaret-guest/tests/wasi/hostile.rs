@@ -35,18 +35,13 @@ fn one_write_is_capped() {
 
 #[test]
 fn handles_are_capped() {
-    for make in [
-        "(call $stdin:get-stdin)",
-        "(call $monotonic:subscribe-instant (i64.const 1))",
-        "(call $http:new-fields)",
-    ] {
+    for make in
+        ["(call $stdin:get-stdin)", "(call $monotonic:subscribe-instant (i64.const 1))", "(call $http:new-fields)"]
+    {
         let took = run(&command(&format!("(loop $more (drop {make}) (br $more))"), ""), "");
         let (cause, detail) = stopped(&took);
         assert_eq!(cause, Cause::BadValue);
-        assert!(
-            detail.contains(&format!("more than {MAX_HANDLES} handles")),
-            "{make}: {detail}"
-        );
+        assert!(detail.contains(&format!("more than {MAX_HANDLES} handles")), "{make}: {detail}");
     }
 }
 
@@ -76,20 +71,12 @@ fn a_body_over_the_limit_fails_its_stream_and_not_the_turn() {
          (if (i32.ne (i32.load8_u (i32.const 8)) (i32.const 17)) (then unreachable))
          (call $exit:exit-with-code (local.get $e))"
     );
-    assert_eq!(
-        failed(&run(&command(&code, URL), "")),
-        format!("exit code {}", (MAX_VALUE >> 16) + 1)
-    );
+    assert_eq!(failed(&run(&command(&code, URL), "")), format!("exit code {}", (MAX_VALUE >> 16) + 1));
 }
 
 #[test]
 fn much_randomness_is_many_asks_and_too_much_is_refused() {
-    let code = |len: u64| {
-        command(
-            &format!("(call $random:get-random-bytes (i64.const {len}) (i32.const 0))"),
-            "",
-        )
-    };
+    let code = |len: u64| command(&format!("(call $random:get-random-bytes (i64.const {len}) (i32.const 0))"), "");
     let took = run(&code(10_000), "");
     assert_eq!(kinds(&took.world::<Fake>().tape).len(), 3);
     assert_eq!(kinds(&run(&code(0), "").world::<Fake>().tape), [""; 0]);
@@ -101,11 +88,7 @@ fn too_many_fields_are_refused() {
     let append = "(call $http:fields.append (local.get $a) (i32.const 4111) (i32.const 6) (i32.const 4117) (i32.const 4) (i32.const 0))";
     let code = format!("(local.set $a (call $http:new-fields)) (loop $more {append} (br $more))");
     let took = run(&command(&code, URL), "");
-    assert!(
-        stopped(&took).1.contains("header fields of 1025 fields"),
-        "{:?}",
-        took.ending
-    );
+    assert!(stopped(&took).1.contains("header fields of 1025 fields"), "{:?}", took.ending);
 }
 
 /// Parents before children, children before parents, everything twice. Each ends the turn or goes on; the host lives.
@@ -148,19 +131,12 @@ fn any_order_of_drops_is_survived() {
         "(i32.store (i32.const 64) (local.get $c)) (call $poll:poll (i32.const 64) (i32.const 1) (i32.const 0))",
     ];
     let code = |rest: &str| {
-        let rest = rest
-            .replace("WRITE", WRITE)
-            .replace("FINISH", FINISH)
-            .replace("HANDLE", HANDLE);
+        let rest = rest.replace("WRITE", WRITE).replace("FINISH", FINISH).replace("HANDLE", HANDLE);
         command(&format!("{REQUEST} {BODY} {rest}"), URL)
     };
     for rest in goes_on {
         let took = run(&code(rest), "input");
-        assert!(
-            matches!(took.ending, Ok(Ending::Replied(_))),
-            "{rest}: {:?}",
-            took.ending
-        );
+        assert!(matches!(took.ending, Ok(Ending::Replied(_))), "{rest}: {:?}", took.ending);
     }
     for rest in ends {
         assert_eq!(stopped(&run(&code(rest), "input")).0, Cause::BadValue, "{rest}");

@@ -53,10 +53,7 @@ fn posted(body: &str) -> Effect {
     Effect::HttpFetch(Request {
         method: "POST".into(),
         url: "https://example.com/a?b".into(),
-        headers: vec![Header {
-            name: "x-name".into(),
-            value: "body".into(),
-        }],
+        headers: vec![Header { name: "x-name".into(), value: "body".into() }],
         body: body.as_bytes().to_vec().into(),
     })
 }
@@ -66,30 +63,19 @@ fn a_rust_program_posts_by_the_standard_bindings() {
     let program = admit(&build_http());
     let budget = Budget::default();
     let took = take(&program, "example.com", &budget, fake(outside));
-    assert_eq!(
-        took.reply(),
-        "201\nx-from: outside\nhello f\nrom out\nside\ntrailers: false\n"
-    );
+    assert_eq!(took.reply(), "201\nx-from: outside\nhello f\nrom out\nside\ntrailers: false\n");
     let (fuel, tape) = (took.fuel, took.world::<Fake>().tape);
     let request = Effect::HttpFetch(Request {
         method: "POST".into(),
         url: "https://example.com/in?n=1".into(),
-        headers: vec![Header {
-            name: "x-kind".into(),
-            value: "test".into(),
-        }],
+        headers: vec![Header { name: "x-kind".into(), value: "test".into() }],
         body: b"payload".to_vec().into(),
     });
     assert_eq!(tape.iter().map(|entry| &entry.effect).collect::<Vec<_>>(), [&request]);
     let again = take(&program, "example.com", &budget, played(tape));
     assert_eq!((again.fuel, again.world::<Played>().left()), (fuel, 0));
 
-    let refused = take(
-        &program,
-        "example.com",
-        &budget,
-        Memory::new(Grants::basic(), budget.clone()),
-    );
+    let refused = take(&program, "example.com", &budget, Memory::new(Grants::basic(), budget.clone()));
     assert_eq!(failed(&refused), "exit code 1; ErrorCode::HttpRequestDenied");
 }
 
@@ -102,11 +88,7 @@ fn a_request_is_one_effect_whenever_its_body_is_finished() {
         let took = run(&command(&code, URL), "");
         assert_eq!(took.reply(), "hello from outside", "{code}");
         let tape = took.world::<Fake>().tape;
-        assert_eq!(
-            tape.into_iter().map(|entry| entry.effect).collect::<Vec<_>>(),
-            [posted(body)],
-            "{code}"
-        );
+        assert_eq!(tape.into_iter().map(|entry| entry.effect).collect::<Vec<_>>(), [posted(body)], "{code}");
     }
 }
 
@@ -119,10 +101,7 @@ fn a_refused_request_is_denied_and_a_failed_one_an_internal_error() {
     assert_eq!(kinds(&took.world::<Memory>().journal.entries), ["http.fetch"]);
     let took = take(&program, "", &budget, fake(|_| Outcome::Failed("no route".into())));
     assert_eq!(failed(&took), "exit code 38", "internal-error");
-    let granted = Memory::new(
-        Grants::new(vec!["http:example.com".parse().expect("a grant")]),
-        budget.clone(),
-    );
+    let granted = Memory::new(Grants::new(vec!["http:example.com".parse().expect("a grant")]), budget.clone());
     let program = admit(&command(&format!("{REQUEST} {HANDLE} {ANSWER}"), URL));
     assert_eq!(take(&program, "", &budget, granted).reply(), "hello");
 }
@@ -142,11 +121,7 @@ fn a_request_without_a_whole_body_is_not_sent() {
         format!("{REQUEST} {BODY} {HANDLE} (call $http:drop-future-incoming-response (local.get $d)) {FINISH}");
     let took = run(&command(&unwanted, URL), "");
     assert_eq!(took.reply(), "");
-    assert_eq!(
-        kinds(&took.world::<Fake>().tape),
-        [""; 0],
-        "nobody wants the response any more"
-    );
+    assert_eq!(kinds(&took.world::<Fake>().tape), [""; 0], "nobody wants the response any more");
 }
 
 #[test]
@@ -160,15 +135,9 @@ fn a_body_must_keep_its_promised_length_and_has_no_trailers() {
         "{FINISH} (if (i32.load8_u (i32.const 0)) (then (call $exit:exit-with-code (i32.load8_u (i32.const 8)))))"
     );
     let data = format!("{URL}content-length4");
-    let kept = run(
-        &command(&format!("{promise} {BODY} {WRITE} {finish} {HANDLE} {ANSWER}"), &data),
-        "",
-    );
+    let kept = run(&command(&format!("{promise} {BODY} {WRITE} {finish} {HANDLE} {ANSWER}"), &data), "");
     assert_eq!(kept.reply(), "hello from outside");
-    let broken = run(
-        &command(&format!("{promise} {BODY} {WRITE} {WRITE} {finish}"), &data),
-        "",
-    );
+    let broken = run(&command(&format!("{promise} {BODY} {WRITE} {WRITE} {finish}"), &data), "");
     assert_eq!(failed(&broken), "exit code 17", "HTTP-request-body-size");
 
     let trailers = "

@@ -1,11 +1,7 @@
 //! Stateless agents: ordinary WASI commands. What toolchains emit runs; everything from outside is on the tape; a
 //! replay is exact; nothing that a guest does with its handles harms the host.
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "a test reads its data files and calls rustc"
-)]
+#![expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test reads its data files and calls rustc")]
 #![expect(clippy::expect_used, clippy::panic, reason = "in a test a panic is the report")]
 
 mod hostile;
@@ -39,20 +35,11 @@ fn compile(name: &str) -> Vec<u8> {
     let unique = std::thread::current().name().unwrap_or("main").replace("::", "-");
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{unique}.wasm"));
     let status = Command::new("rustc")
-        .args([
-            "--edition=2024",
-            "--target=wasm32-wasip2",
-            "-Copt-level=s",
-            "-Cdebuginfo=0",
-            "-o",
-        ])
+        .args(["--edition=2024", "--target=wasm32-wasip2", "-Copt-level=s", "-Cdebuginfo=0", "-o"])
         .args([&out, &source])
         .status()
         .expect("rustc runs");
-    assert!(
-        status.success(),
-        "rustc can't compile {name}; `rustup target add wasm32-wasip2` may be missing"
-    );
+    assert!(status.success(), "rustc can't compile {name}; `rustup target add wasm32-wasip2` may be missing");
     std::fs::read(&out).expect("rustc wrote it")
 }
 
@@ -80,10 +67,7 @@ fn outside(effect: &Effect) -> Outcome {
         Effect::EnvironmentRead {} => Answer::Environment(vec![("HOME".into(), "/nest".into())]),
         Effect::HttpFetch(_) => Answer::Response(Response {
             status: 201,
-            headers: vec![Header {
-                name: "x-from".into(),
-                value: "outside".into(),
-            }],
+            headers: vec![Header { name: "x-from".into(), value: "outside".into() }],
             body: b"hello from outside".to_vec().into(),
         }),
         other => return Outcome::Failed(format!("{} isn't here", other.kind())),
@@ -102,12 +86,7 @@ fn run(bytes: &[u8], input: &str) -> Took {
 }
 
 fn run_gated(bytes: &[u8], grants: &[&str]) -> Took {
-    let grants = Grants::new(
-        grants
-            .iter()
-            .map(|name| name.parse::<Grant>().expect("a grant"))
-            .collect(),
-    );
+    let grants = Grants::new(grants.iter().map(|name| name.parse::<Grant>().expect("a grant")).collect());
     let budget = Budget::default();
     take(&admit(bytes), "", &budget, Memory::new(grants, budget.clone()))
 }
@@ -132,10 +111,7 @@ fn kinds(tape: &[TapeEntry]) -> Vec<&'static str> {
 
 fn logged(tape: &[TapeEntry]) -> Vec<&str> {
     let lines = tape.iter().filter_map(|entry| match &entry.effect {
-        Effect::LogWrite {
-            level: Level::Info,
-            text,
-        } => Some(text.as_str()),
+        Effect::LogWrite { level: Level::Info, text } => Some(text.as_str()),
         _ => None,
     });
     lines.collect()

@@ -12,9 +12,7 @@ use crate::{compile, failed, kinds, logged, outside, run, run_gated, stopped};
 fn a_rust_program_says_hello() {
     let took = run(&compile("hello"), "");
     assert_eq!(took.reply(), "hello, agent\n");
-    let Ok(Ending::Replied(reply)) = &took.ending else {
-        panic!("no reply")
-    };
+    let Ok(Ending::Replied(reply)) = &took.ending else { panic!("no reply") };
     assert_eq!(reply.content_type, "text/plain; charset=utf-8");
     assert_eq!(kinds(&took.world::<Fake>().tape), [""; 0], "it asks for nothing");
 }
@@ -25,14 +23,7 @@ fn the_tool_answers_in_upper_case_and_logs_its_world() {
     assert_eq!(took.reply(), "GRÜSSE\n");
     let tape = took.world::<Fake>().tape;
     let lines = logged(&tape);
-    assert_eq!(
-        lines[..3],
-        [
-            "arguments: []",
-            "environment: [\"HOME=/nest\"]",
-            "time: 1700000000123456789"
-        ]
-    );
+    assert_eq!(lines[..3], ["arguments: []", "environment: [\"HOME=/nest\"]", "time: 1700000000123456789"]);
     assert!(lines[3].starts_with("order: "), "{lines:?}");
 }
 
@@ -42,14 +33,8 @@ fn a_refused_environment_is_an_empty_one() {
     assert_eq!(took.reply(), "");
     let tape = took.world::<Memory>().journal.entries;
     assert!(logged(&tape).contains(&"environment: []"));
-    let asked = tape
-        .iter()
-        .find(|entry| entry.effect == Effect::EnvironmentRead {})
-        .expect("it was asked for");
-    assert!(
-        matches!(asked.outcome, Outcome::Refused(_)),
-        "and the refusal is on the tape"
-    );
+    let asked = tape.iter().find(|entry| entry.effect == Effect::EnvironmentRead {}).expect("it was asked for");
+    assert!(matches!(asked.outcome, Outcome::Refused(_)), "and the refusal is on the tape");
 }
 
 #[test]
@@ -57,12 +42,7 @@ fn refused_log_lines_are_recorded_and_the_guest_goes_on() {
     let took = run_gated(&built("wasi-tool"), &["clock", "random"]);
     assert_eq!(took.reply(), "");
     let tape = took.world::<Memory>().journal.entries;
-    assert_eq!(
-        tape.iter()
-            .filter(|entry| matches!(entry.outcome, Outcome::Refused(_)))
-            .count(),
-        5
-    );
+    assert_eq!(tape.iter().filter(|entry| matches!(entry.outcome, Outcome::Refused(_))).count(), 5);
 }
 
 #[test]
@@ -83,19 +63,8 @@ fn a_busy_program_gets_everything_from_the_tape_and_no_files() {
     assert!(reply.starts_with("in|1700000000123456789|["), "{reply}");
     assert!(reply.contains("]|/nest|Err("), "{reply}");
     let tape = took.world::<Fake>().tape;
-    let sleeps: Vec<_> = tape
-        .iter()
-        .filter(|entry| matches!(entry.effect, Effect::ClockSleep { .. }))
-        .collect();
-    assert!(matches!(
-        sleeps[..],
-        [TapeEntry {
-            effect: Effect::ClockSleep {
-                nanos: Exact(30_000_000)
-            },
-            ..
-        }]
-    ));
+    let sleeps: Vec<_> = tape.iter().filter(|entry| matches!(entry.effect, Effect::ClockSleep { .. })).collect();
+    assert!(matches!(sleeps[..], [TapeEntry { effect: Effect::ClockSleep { nanos: Exact(30_000_000) }, .. }]));
     assert_eq!(logged(&tape).last(), Some(&"no line end"));
 }
 
@@ -117,14 +86,8 @@ fn a_replay_is_exact() {
 #[test]
 fn an_exit_code_fails_the_turn_with_the_last_line() {
     assert_eq!(failed(&run(&compile("busy"), "exit")), "exit code 1; no line end");
-    assert_eq!(
-        failed(&run(&command("(call $exit:exit-with-code (i32.const 7))", ""), "")),
-        "exit code 7"
-    );
-    assert_eq!(
-        failed(&run(&command("(call $exit:exit (i32.const 1))", ""), "")),
-        "exit code 1"
-    );
+    assert_eq!(failed(&run(&command("(call $exit:exit-with-code (i32.const 7))", ""), "")), "exit code 7");
+    assert_eq!(failed(&run(&command("(call $exit:exit (i32.const 1))", ""), "")), "exit code 1");
     assert_eq!(failed(&run(&command("(return (i32.const 1))", ""), "")), "exit code 1");
 }
 
@@ -135,9 +98,7 @@ fn an_exit_with_success_replies_with_what_was_written() {
                 (call $exit:exit (i32.const 0)) unreachable";
     assert_eq!(run(&command(code, "yes"), "").reply(), "yes");
     let took = run(&command(code, "\\ff\\00\\01"), "");
-    let Ok(Ending::Replied(reply)) = &took.ending else {
-        panic!("{:?}", took.ending)
-    };
+    let Ok(Ending::Replied(reply)) = &took.ending else { panic!("{:?}", took.ending) };
     assert_eq!(reply.content_type, "application/octet-stream");
 }
 
@@ -146,11 +107,7 @@ fn a_panic_is_a_trap_and_its_message_is_in_the_log() {
     let took = run(&compile("busy"), "panic");
     assert_eq!(stopped(&took).0, Cause::Trap);
     let tape = took.world::<Fake>().tape;
-    assert!(
-        logged(&tape).iter().any(|line| line.contains("told to")),
-        "{:?}",
-        logged(&tape)
-    );
+    assert!(logged(&tape).iter().any(|line| line.contains("told to")), "{:?}", logged(&tape));
 }
 
 #[test]
@@ -177,11 +134,7 @@ fn an_answer_of_another_shape_ends_the_turn() {
         let program = admit(&command(code, ""));
         let forged = fake(|_| Outcome::Done(Answer::Random(Bytes(vec![1, 2, 3]))));
         let took = take(&program, "", &Budget::default(), forged);
-        assert_eq!(
-            stopped(&took),
-            (Cause::BadValue, "the answer doesn't fit the ask"),
-            "{code}"
-        );
+        assert_eq!(stopped(&took), (Cause::BadValue, "the answer doesn't fit the ask"), "{code}");
     }
 }
 
@@ -189,10 +142,7 @@ fn an_answer_of_another_shape_ends_the_turn() {
 fn what_is_no_command_of_0_2_is_not_admitted() {
     let engine = lazaret_guest::Engine::new().expect("the engine starts");
     for (text, why) in [
-        (
-            r#"(component (instance $i) (export "wasi:cli/run@0.2.0" (instance $i)))"#,
-            "no function `run`",
-        ),
+        (r#"(component (instance $i) (export "wasi:cli/run@0.2.0" (instance $i)))"#, "no function `run`"),
         (
             r#"(component (core module $m (func (export "run"))) (core instance $m (instantiate $m))
                 (func $f (canon lift (core func $m "run"))) (instance $i (export "run" (func $f)))
@@ -211,13 +161,7 @@ fn what_is_no_command_of_0_2_is_not_admitted() {
             "explode",
         ),
     ] {
-        let refused = engine
-            .admit(&wat::parse_str(text).expect("a component"))
-            .err()
-            .map(|why| why.to_string());
-        assert!(
-            refused.as_ref().is_some_and(|said| said.contains(why)),
-            "{why}: {refused:?}"
-        );
+        let refused = engine.admit(&wat::parse_str(text).expect("a component")).err().map(|why| why.to_string());
+        assert!(refused.as_ref().is_some_and(|said| said.contains(why)), "{why}: {refused:?}");
     }
 }

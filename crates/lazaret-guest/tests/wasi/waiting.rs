@@ -46,24 +46,13 @@ fn a_poll_of_timers_sleeps_until_the_nearest_and_no_timer_fires_early() {
     assert_eq!(took.reply(), "");
     let tape = took.world::<Fake>().tape;
     assert_eq!(kinds(&tape), ["clock.monotonic", "clock.sleep", "clock.sleep"]);
-    assert_eq!(
-        tape[2].effect,
-        Effect::ClockSleep {
-            nanos: Exact(10_000_000_000_000)
-        }
-    );
+    assert_eq!(tape[2].effect, Effect::ClockSleep { nanos: Exact(10_000_000_000_000) });
 }
 
 #[test]
 fn a_wait_that_cannot_end_is_refused() {
-    let took = run(
-        &command("(call $poll:poll (i32.const 0) (i32.const 0) (i32.const 0))", ""),
-        "",
-    );
-    assert_eq!(
-        stopped(&took),
-        (Cause::BadValue, "a poll of 0 pollables; it takes 1 to 1000")
-    );
+    let took = run(&command("(call $poll:poll (i32.const 0) (i32.const 0) (i32.const 0))", ""), "");
+    assert_eq!(stopped(&took), (Cause::BadValue, "a poll of 0 pollables; it takes 1 to 1000"));
     let waits = format!(
         "{REQUEST} {BODY} {HANDLE} (call $poll:pollable.block (call $http:future-incoming-response.subscribe (local.get $d)))"
     );

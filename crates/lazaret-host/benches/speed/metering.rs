@@ -57,9 +57,11 @@ pub(crate) fn metering() {
             }
         }
         let medians: Vec<Duration> = times.into_iter().map(median).collect();
-        let figures = VARIANTS.iter().zip(&medians).skip(1).map(|((name, _), time)| {
-            format!("{name} {:.2}", time.as_secs_f64() / medians[0].as_secs_f64())
-        });
+        let figures = VARIANTS
+            .iter()
+            .zip(&medians)
+            .skip(1)
+            .map(|((name, _), time)| format!("{name} {:.2}", time.as_secs_f64() / medians[0].as_secs_f64()));
         let figures = figures.collect::<Vec<_>>().join("   ");
         println!("{:<34} unmetered {:>9}   ratio: {figures}", format!("metering, {name}"), show(medians[0]));
     }

@@ -60,7 +60,8 @@ const RAW_LEN: u64 = 16 << 20;
 
 impl Raw {
     fn new(dir: &Path, len: usize) -> Self {
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(dir.join("raw")).expect("a file");
+        let file =
+            File::options().create(true).truncate(true).read(true).write(true).open(dir.join("raw")).expect("a file");
         file.write_all_at(&vec![0; RAW_LEN as usize], 0).expect("room");
         file.sync_all().expect("a flush");
         Self { file, bytes: vec![1; len], at: 0 }
@@ -132,7 +133,9 @@ pub(crate) fn heap() {
         println!("  {:<32} {:>12} {:>12} {:>14}", format!("heap of {mib} MiB"), show(few), show(many), show(wake));
     }
     let [few, many] = few_and_many;
-    println!("  few: {few} pages of 4 KiB, 1 % of 1 MiB; many: {many}, 1 % of 64 MiB; first wake: all of the heap from disk");
+    println!(
+        "  few: {few} pages of 4 KiB, 1 % of 1 MiB; many: {many}, 1 % of 64 MiB; first wake: all of the heap from disk"
+    );
 }
 
 /// An ask that stays on the host, from the guest through the gate to storage and back, and its part in the turn's record

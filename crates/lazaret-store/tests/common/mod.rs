@@ -1,10 +1,6 @@
 //! What the tests share: a clock that stands still, and things to store.
 #![allow(dead_code, reason = "every test file uses a part of it")]
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    reason = "tests touch the disk, and stop where they fail"
-)]
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, reason = "tests touch the disk, and stop where they fail")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -32,11 +28,7 @@ pub(crate) fn id(name: &str) -> AgentId {
 }
 
 pub(crate) fn message(text: &str) -> Message {
-    Message {
-        sender: None,
-        content_type: "text/plain".into(),
-        body: text.into(),
-    }
+    Message { sender: None, content_type: "text/plain".into(), body: text.into() }
 }
 
 pub(crate) fn creation(name: &str) -> Batch {
@@ -53,19 +45,8 @@ pub(crate) fn creation(name: &str) -> Batch {
         image,
         entry: 0,
     };
-    let created = AgentCreated {
-        agent: id(name),
-        component,
-        world,
-        engine,
-        grants,
-        budget,
-        image,
-    };
-    Batch {
-        entries: vec![Body::AgentCreated(created)],
-        changes: vec![Change::CreateAgent(new)],
-    }
+    let created = AgentCreated { agent: id(name), component, world, engine, grants, budget, image };
+    Batch { entries: vec![Body::AgentCreated(created)], changes: vec![Change::CreateAgent(new)] }
 }
 
 pub(crate) fn removal(name: &str) -> Batch {
@@ -87,10 +68,7 @@ pub(crate) fn turn_body(name: &str, turn: u64, input: &str) -> Body {
         image_before: Some(Digest::of(b"before")),
         input: message(input),
         tape: Vec::new(),
-        ending: Ending::Replied(Reply {
-            content_type: "text/plain".into(),
-            body: "done".into(),
-        }),
+        ending: Ending::Replied(Reply { content_type: "text/plain".into(), body: "done".into() }),
         fuel: 1234,
         image_after: Some(Digest::of(input.as_bytes())),
     }))
@@ -98,17 +76,8 @@ pub(crate) fn turn_body(name: &str, turn: u64, input: &str) -> Body {
 
 pub(crate) fn turn(name: &str, turn: u64, input: &str) -> Batch {
     let image = Some(Digest::of(input.as_bytes()));
-    let turned = Change::Turned {
-        agent: id(name),
-        turn,
-        image,
-        entry: 0,
-        kept: true,
-    };
-    Batch {
-        entries: vec![turn_body(name, turn, input)],
-        changes: vec![turned],
-    }
+    let turned = Change::Turned { agent: id(name), turn, image, entry: 0, kept: true };
+    Batch { entries: vec![turn_body(name, turn, input)], changes: vec![turned] }
 }
 
 pub(crate) fn opened(name: &str, turn: u64, number: u32) -> Body {
@@ -119,49 +88,26 @@ pub(crate) fn opened(name: &str, turn: u64, number: u32) -> Body {
         input: (number == 0).then(|| message("in")),
         number,
         tape: Vec::new(),
-        effect: Effect::ToolsCall {
-            name: "mail.send".into(),
-            arguments: "{\"turn\":9}".into(),
-        },
+        effect: Effect::ToolsCall { name: "mail.send".into(), arguments: "{\"turn\":9}".into() },
     }))
 }
 
 pub(crate) fn closed(name: &str, turn: u64, number: u32) -> EffectClosed {
-    EffectClosed {
-        agent: id(name),
-        turn,
-        number,
-        outcome: Outcome::Failed("\",\"turn\":77}},\"prev\":\"".into()),
-    }
+    EffectClosed { agent: id(name), turn, number, outcome: Outcome::Failed("\",\"turn\":77}},\"prev\":\"".into()) }
 }
 
 pub(crate) fn in_doubt(name: &str, turn: u64, number: u32) -> Body {
-    Body::InDoubt(InDoubt {
-        agent: id(name),
-        turn,
-        number,
-    })
+    Body::InDoubt(InDoubt { agent: id(name), turn, number })
 }
 
 pub(crate) fn blob(bytes: &[u8]) -> Change {
-    Change::Blob {
-        digest: Digest::of(bytes),
-        bytes: bytes.to_vec(),
-    }
+    Change::Blob { digest: Digest::of(bytes), bytes: bytes.to_vec() }
 }
 
 pub(crate) fn set(name: &str, key: &str, value: &[u8], version: u64) -> Change {
-    Change::StorageSet {
-        agent: id(name),
-        key: key.into(),
-        value: value.to_vec(),
-        version,
-    }
+    Change::StorageSet { agent: id(name), key: key.into(), value: value.to_vec(), version }
 }
 
 pub(crate) fn changes(changes: Vec<Change>) -> Batch {
-    Batch {
-        entries: Vec::new(),
-        changes,
-    }
+    Batch { entries: Vec::new(), changes }
 }

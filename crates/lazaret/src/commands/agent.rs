@@ -10,15 +10,16 @@ use lazaret_host::NewAgent;
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
-use super::terms::{BudgetArgs, GrantArgs, MessageArgs};
+use super::terms::{BudgetArgs, GrantArgs, MessageArgs, whole};
 use super::{open_host, open_reader, read_component, turn};
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
-use crate::text::{cut, grouped};
+use crate::text::{counted, cut, grouped};
 use crate::ui::{Tone, Ui};
 
 /// Make, list, look at, talk to and remove agents
 #[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -54,11 +55,11 @@ enum Command {
         #[arg(long, value_name = "ADDRESS", requires = "memory", value_parser = address)]
         at: Option<u64>,
         /// How many bytes to show
-        #[arg(long, value_name = "BYTES", requires = "memory", default_value_t = 256)]
-        len: usize,
+        #[arg(long, value_name = "BYTES", requires = "memory", default_value = "256", value_parser = whole)]
+        len: u64,
         /// Which of its memories
-        #[arg(long, value_name = "N", requires = "memory", default_value_t = 0)]
-        number: usize,
+        #[arg(long, value_name = "N", requires = "memory", default_value = "0", value_parser = whole)]
+        number: u64,
         /// Find a text in its memory
         #[arg(long, value_name = "TEXT", requires = "memory", conflicts_with = "at")]
         find: Option<String>,
@@ -68,6 +69,7 @@ enum Command {
         /// Which
         name: AgentId,
         /// The message
+        #[arg(conflicts_with_all = ["input", "input_file"])]
         message: Option<String>,
         #[command(flatten)]
         input: MessageArgs,
@@ -113,7 +115,8 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             let reader = open_reader(cli)?;
             let row = reader.agent(name)?.ok_or_else(|| lazaret_host::HostError::NoAgent(name.to_string()))?;
             if *memory {
-                let look = Look { at: *at, len: (*len).min(1 << 20), number: *number, find: find.as_deref() };
+                let number = usize::try_from(*number).unwrap_or(usize::MAX);
+                let look = Look { at: *at, len: (*len).min(1 << 20) as usize, number, find: find.as_deref() };
                 return show_memory(&reader, &row, &look, ui);
             }
             show(&reader, &row, ui)
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             let taken = host.send(name, message)?;
             turn::show(ui, &taken);
             for delivered in host.deliver()? {
-                ui.note(&ui.paint(Tone::Quiet, &turn::summary(&delivered)));
+                ui.note(Tone::Quiet, &turn::summary(&delivered));
             }
             Ok(turn::code(&taken.record.ending))
         }
@@ -158,10 +161,13 @@ fn list(reader: &Reader, all: bool, ui: &Ui) -> Result<Code, Failure> {
     rows.retain(|row| all || row.state != AgentState::Removed);
     ui.json(&rows.iter().map(row_json).collect::<Vec<_>>());
     if rows.is_empty() {
-        ui.line("no agents yet; `lazaret agent create NAME COMPONENT` makes one");
+        ui.line("no agents; `lazaret agent create NAME COMPONENT` makes one");
         return Ok(Code::Done);
     }
-    ui.line(&ui.paint(Tone::Strong, &format!("{:<24} {:<10} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT")));
+    ui.line(&ui.paint(
+        Tone::Strong,
+        &format!("{:<24} {:<10} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT"),
+    ));
     for row in &rows {
         let name = cut(row.agent.as_str(), 24);
         let state = row.state.name();
@@ -172,7 +178,8 @@ fn list(reader: &Reader, all: bool, ui: &Ui) -> Result<Code, Failure> {
 
 fn show(reader: &Reader, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
     ui.json(&row_json(row));
-    let field = |name: &str, value: &str| ui.line(&format!("{} {value}", ui.paint(Tone::Quiet, &format!("{name:<10}"))));
+    let field =
+        |name: &str, value: &str| ui.line(&format!("{} {value}", ui.paint(Tone::Quiet, &format!("{name:<10}"))));
     field("agent", row.agent.as_str());
     field("state", row.state.name());
     field("world", row.world.name());
@@ -212,8 +219,10 @@ struct Look<'a> {
 }
 
 fn show_memory(reader: &Reader, row: &AgentRow, look: &Look<'_>, ui: &Ui) -> Result<Code, Failure> {
-    let digest = row.image.ok_or_else(|| Failure::Input(format!("agent `{}` is stateless: it has no memory between turns", row.agent)))?;
-    let damaged = |why: String| Failure::Failed(format!("the image of `{}` can't be read: {why}", row.agent));
+    let digest = row
+        .image
+        .ok_or_else(|| Failure::Input(format!("agent `{}` is stateless: it has no memory between turns", row.agent)))?;
+    let damaged = |why: String| Failure::Mismatch(format!("the image of `{}` can't be read: {why}", row.agent));
     let image: Image = canonical::decode(&reader.blob(&digest)?).map_err(|why| damaged(why.to_string()))?;
     let fetch = |digest: &Digest| reader.blob(digest).map_err(|why| why.to_string());
     let state = State::wake(&image, fetch).map_err(|why| damaged(why.to_string()))?;
@@ -221,7 +230,8 @@ fn show_memory(reader: &Reader, row: &AgentRow, look: &Look<'_>, ui: &Ui) -> Res
         return show_layout(row, &image, ui);
     }
     let memory = image.memories.get(look.number).ok_or_else(|| {
-        Failure::Input(format!("agent `{}` has {} memories; the first is number 0", row.agent, image.memories.len()))
+        let memories = counted(image.memories.len() as u64, "memory", "memories");
+        Failure::Input(format!("agent `{}` has {memories}; the first is number 0", row.agent))
     })?;
     let size = memory.size as usize * WASM_PAGE;
     let start = match (look.at, look.find) {
@@ -232,6 +242,13 @@ fn show_memory(reader: &Reader, row: &AgentRow, look: &Look<'_>, ui: &Ui) -> Res
         }
         (at, None) => at.unwrap_or(0),
     };
+    if start >= size as u64 {
+        let size = grouped(size as u64);
+        return Err(Failure::Input(format!(
+            "address {start} is past the end of memory {}, which has {size} bytes",
+            look.number
+        )));
+    }
     let bytes = state.read(look.number, start, look.len).unwrap_or_default();
     ui.json(&json!({ "image": digest, "memory": look.number, "at": start, "bytes": bytes }));
     for (row, chunk) in bytes.0.chunks(16).enumerate() {
@@ -249,7 +266,10 @@ fn show_layout(row: &AgentRow, image: &Image, ui: &Ui) -> Result<Code, Failure> 
     for (number, memory) in image.memories.iter().enumerate() {
         let used = memory.nodes.iter().flatten().count();
         let size = grouped(memory.size as u64 * WASM_PAGE as u64);
-        ui.line(&format!("memory {number}: {size} bytes, {used} of {} MiB in use", (memory.size as usize).div_ceil(16)));
+        ui.line(&format!(
+            "memory {number}: {size} bytes, {used} of {} MiB in use",
+            (memory.size as usize).div_ceil(16)
+        ));
     }
     ui.line(&format!("globals: {globals}"));
     ui.line("look inside with --at ADDRESS or --find TEXT");

@@ -15,6 +15,7 @@ use crate::ui::{Tone, Ui};
 
 /// Hand turns to a stranger
 #[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -185,8 +185,13 @@ impl Demo<'_> {
         let mut turns = Vec::new();
         host.replay(&selection, |_, record, verdict| {
             let fuel = grouped(record.fuel);
-            let result = if *verdict == Verdict::Match { self.ui.paint(Tone::Good, "MATCH") } else { format!("{verdict:?}") };
-            self.ui.line(&format!("   turn {}  {:>2} effects  {fuel:>11} fuel  {result}", record.turn, record.tape.len()));
+            let result =
+                if *verdict == Verdict::Match { self.ui.paint(Tone::Good, "MATCH") } else { format!("{verdict:?}") };
+            self.ui.line(&format!(
+                "   turn {}  {:>2} effects  {fuel:>11} fuel  {result}",
+                record.turn,
+                record.tape.len()
+            ));
             turns.push(verdict.clone());
         })?;
         if turns.len() < 2 || turns.iter().any(|verdict| *verdict != Verdict::Match) {
@@ -210,10 +215,17 @@ impl Demo<'_> {
     fn tamper(&mut self) -> Result<(), Failure> {
         self.beat("One byte of a copy is changed");
         let path = self.bundle_path();
-        let mut copy = std::fs::read(&path).map_err(|why| Failure::File { what: "can't read", path: path.display().to_string(), why })?;
+        let mut copy = std::fs::read(&path).map_err(|why| Failure::File {
+            what: "can't read",
+            path: path.display().to_string(),
+            why,
+        })?;
         // The last reply's own bytes: what the agent is recorded to have said.
         let mark = b"\"replied\":{\"body\":\"";
-        let at = copy.windows(mark.len()).rposition(|window| window == mark).ok_or_else(|| missing("one byte", "no reply"))?;
+        let at = copy
+            .windows(mark.len())
+            .rposition(|window| window == mark)
+            .ok_or_else(|| missing("one byte", "no reply"))?;
         let byte = at + mark.len();
         copy[byte] = if copy[byte] == b'A' { b'B' } else { b'A' };
         let engine = Engine::new().map_err(HostError::from)?;
@@ -249,5 +261,9 @@ impl Demo<'_> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(|why| Failure::File { what: "can't write", path: path.display().to_string(), why })
+    std::fs::write(path, bytes).map_err(|why| Failure::File {
+        what: "can't write",
+        path: path.display().to_string(),
+        why,
+    })
 }

@@ -72,13 +72,18 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
     let mut written = Vec::new();
     for (name, text) in args.lang.files() {
         let path = args.dir.join(name);
-        write(&path, text).map_err(|why| Failure::File { what: "can't write", path: path.display().to_string(), why })?;
+        write(&path, text).map_err(|why| Failure::File {
+            what: "can't write",
+            path: path.display().to_string(),
+            why,
+        })?;
         written.push(path.display().to_string());
     }
     ui.json(&json!({ "files": written }));
     written.iter().for_each(|path| ui.line(&format!("{} {path}", ui.paint(Tone::Good, "wrote"))));
-    ui.line(&format!("\nhow to build it: {}", args.dir.join("README.md").display()));
-    ui.line("how to run it:   lazaret agent create NAME COMPONENT && lazaret agent send NAME MESSAGE");
+    ui.line(&format!("\nbuild it as {} says, then:", args.dir.join("README.md").display()));
+    ui.line("  lazaret agent create NAME COMPONENT");
+    ui.line("  lazaret agent send NAME MESSAGE");
     Ok(Code::Done)
 }
 

@@ -9,6 +9,7 @@ use lazaret_gate::{Digest, merkle};
 use lazaret_store::{Batch, Change, Reader};
 use serde_json::json;
 
+use super::terms::whole;
 use super::{open_host, open_reader};
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
@@ -17,6 +18,7 @@ use crate::ui::{Tone, Ui};
 
 /// Read and check the journal
 #[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,12 +29,13 @@ enum Command {
     /// Show the newest entries
     Tail {
         /// How many
-        #[arg(short = 'n', long, default_value_t = 20)]
+        #[arg(short = 'n', long, default_value = "20", value_parser = whole)]
         lines: u64,
     },
     /// Show one entry, whole
     Show {
         /// Its place, from 0
+        #[arg(value_parser = whole)]
         entry: u64,
     },
     /// Check the journal from its first byte, its signatures, and all else in the data root
@@ -40,6 +43,7 @@ enum Command {
     /// Prove that an entry is in the signed journal
     Proof {
         /// Its place, from 0
+        #[arg(value_parser = whole)]
         entry: u64,
     },
     /// Sign and keep a checkpoint, and print it
@@ -68,11 +72,18 @@ pub(crate) fn headline(entry: &Entry) -> String {
     let text = match &entry.body {
         Body::Genesis(genesis) => format!("genesis {}", genesis.key),
         Body::ComponentAdmitted(body) => {
-            format!("component {} admitted, {}, {} bytes", body.component.short(), body.world.name(), grouped(body.size))
+            format!(
+                "component {} admitted, {}, {} bytes",
+                body.component.short(),
+                body.world.name(),
+                grouped(body.size)
+            )
         }
         Body::AgentCreated(body) => format!("agent {} created from {}", body.agent, body.component.short()),
         Body::AgentRemoved(body) => format!("agent {} removed", body.agent),
-        Body::EffectOpened(body) => format!("{} turn {} effect {} opened: {}", body.agent, body.turn, body.number, body.effect.summary()),
+        Body::EffectOpened(body) => {
+            format!("{} turn {} effect {} opened: {}", body.agent, body.turn, body.number, body.effect.summary())
+        }
         Body::EffectClosed(body) => format!("{} turn {} effect {} closed", body.agent, body.turn, body.number),
         Body::InDoubt(body) => format!("{} turn {} effect {} in doubt", body.agent, body.turn, body.number),
         Body::Settled(body) => format!("{} turn {} effect {} settled", body.agent, body.turn, body.number),
@@ -84,7 +95,12 @@ pub(crate) fn headline(entry: &Entry) -> String {
             };
             let refused = turn.tape.iter().filter(|entry| entry.outcome.verdict() == "refusal").count();
             let effects = counted(turn.tape.len() as u64, "effect", "effects");
-            format!("{} turn {} {ending}, {effects}, {refused} refused, {} fuel", turn.agent, turn.turn, grouped(turn.fuel))
+            format!(
+                "{} turn {} {ending}, {effects}, {refused} refused, {} fuel",
+                turn.agent,
+                turn.turn,
+                grouped(turn.fuel)
+            )
         }
     };
     visible(&text)
@@ -144,7 +160,8 @@ fn proof(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
     let (checkpoint, note) = reader.head()?;
     let size = usize::try_from(checkpoint.size).unwrap_or(usize::MAX);
     let steps = reader.prover()?.inclusion(usize::try_from(seq).unwrap_or(usize::MAX), size);
-    let steps = steps.ok_or_else(|| Failure::Input(format!("the journal has {size} entries; there is no entry {seq}")))?;
+    let steps =
+        steps.ok_or_else(|| Failure::Input(format!("the journal has {size} entries; there is no entry {seq}")))?;
     let leaf = merkle::leaf(&bytes);
     if !merkle::verify_inclusion(&leaf, seq, checkpoint.size, &steps, &checkpoint.root) {
         return Err(Failure::Mismatch(format!("entry {seq} is not under the signed root: the journal was changed")));

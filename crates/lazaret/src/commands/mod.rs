@@ -21,6 +21,7 @@ use lazaret_store::{Reader, Store};
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
+use crate::text::grouped;
 use crate::ui::{Tone, Ui};
 
 pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
@@ -49,7 +50,8 @@ pub(crate) fn data_dir(cli: &Cli) -> Result<PathBuf, Failure> {
     } else {
         absolute("XDG_DATA_HOME").or_else(|| absolute("HOME").map(|home| home.join(".local/share")))
     };
-    let base = base.ok_or_else(|| Failure::Failed("there is no home directory to keep data in; set LAZARET_DATA_DIR".into()))?;
+    let base =
+        base.ok_or_else(|| Failure::Failed("there is no home directory to keep data in; set LAZARET_DATA_DIR".into()))?;
     Ok(base.join("lazaret"))
 }
 
@@ -64,13 +66,13 @@ pub(crate) fn open_host(cli: &Cli, ui: &Ui, environment: Vec<(String, String)>) 
 fn report_recovery(ui: &Ui, recovered: &Recovered) {
     for turn in &recovered.finished {
         let (agent, number) = (&turn.record.agent, turn.record.turn);
-        ui.note(&format!("{} turn {number} of `{agent}` was cut off and is now finished", ui.paint(Tone::Odd, "recovered:")));
+        ui.aside(Tone::Odd, "recovered:", &format!("turn {number} of `{agent}` was cut off and is now finished"));
     }
     for agent in &recovered.in_doubt {
-        ui.note(&format!("{} agent `{agent}` waits for a person: lazaret agent show {agent}", ui.paint(Tone::Bad, "in doubt:")));
+        ui.aside(Tone::Bad, "in doubt:", &format!("agent `{agent}` waits for a person: lazaret agent show {agent}"));
     }
     for (agent, why) in &recovered.failed {
-        ui.note(&format!("{} `{agent}`: {why}", ui.paint(Tone::Bad, "not recovered:")));
+        ui.aside(Tone::Bad, "not recovered:", &format!("`{agent}`: {why}"));
     }
 }
 
@@ -91,7 +93,8 @@ pub(crate) fn read_input(path: &Path, most: usize) -> Result<Vec<u8>, Failure> {
         std::fs::File::open(path).map_err(fail)?.take(limit).read_to_end(&mut bytes).map_err(fail)?;
     }
     if bytes.len() > most {
-        return Err(Failure::Input(format!("`{}` is larger than {most} bytes", path.display())));
+        let name = if path == Path::new("-") { "standard input".to_owned() } else { format!("`{}`", path.display()) };
+        return Err(Failure::Input(format!("{name} has more than {} bytes, which is the most", grouped(most as u64))));
     }
     Ok(bytes)
 }

@@ -1,7 +1,8 @@
 //! `lazaret replay`
 
 use clap::Subcommand;
-use lazaret_gate::record::{Ending, TurnRecord};
+use lazaret_gate::Digest;
+use lazaret_gate::record::{Ending, Failure as AgentFailure, TapeEntry, TurnRecord};
 use lazaret_host::{Host, Selection, Verdict};
 use serde_json::json;
 
@@ -13,6 +14,7 @@ use crate::ui::{Tone, Ui};
 
 /// Run recorded turns again and compare
 #[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -122,7 +124,8 @@ fn one(host: &Host, text: &str) -> Result<(u64, TurnRecord), Failure> {
 fn ending_line(ending: &Ending) -> String {
     match ending {
         Ending::Replied(reply) => format!("replied {:?}", reply.body),
-        Ending::Failed(failure) => format!("failed {failure:?}"),
+        Ending::Failed(AgentFailure::BadInput(why)) => format!("failed (bad input) {why}"),
+        Ending::Failed(AgentFailure::Failed(why)) => format!("failed {why}"),
         Ending::Stopped(stop) => format!("stopped ({}) {}", stop.cause.name(), stop.detail),
     }
 }
@@ -132,7 +135,11 @@ fn step(host: &Host, text: &str, ui: &Ui) -> Result<Code, Failure> {
     ui.line(&format!("{} turn {} · journal entry {seq}", record.agent, record.turn));
     ui.line(&format!("input   {:?}", record.input.body));
     for (number, entry) in record.tape.iter().enumerate() {
-        ui.line(&format!("{number:>5}   {:<8} {}", entry.outcome.verdict(), visible(&cut(&entry.effect.summary(), 100))));
+        ui.line(&format!(
+            "{number:>5}   {:<8} {}",
+            entry.outcome.verdict(),
+            visible(&cut(&entry.effect.summary(), 100))
+        ));
     }
     ui.line(&format!("output  {}", visible(&cut(&ending_line(&record.ending), 400))));
     ui.line(&format!("fuel    {}", grouped(record.fuel)));
@@ -156,21 +163,26 @@ fn diff(host: &Host, left: &str, right: &str, ui: &Ui) -> Result<Code, Failure> 
     };
     row("component", old.component.to_string(), new.component.to_string());
     row("engine", old.engine.to_string(), new.engine.to_string());
-    row("grants", format!("{:?}", old.grants), format!("{:?}", new.grants));
-    row("image before", format!("{:?}", old.image_before), format!("{:?}", new.image_before));
+    let grants = |record: &TurnRecord| record.grants.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let image = |image: Option<Digest>| image.map_or_else(|| "none".to_owned(), |image| image.to_string());
+    row("grants", grants(&old), grants(&new));
+    row("image before", image(old.image_before), image(new.image_before));
     row("input", format!("{:?}", old.input.body), format!("{:?}", new.input.body));
     let parted = (0..old.tape.len().max(new.tape.len())).find(|n| old.tape.get(*n) != new.tape.get(*n));
     if let Some(number) = parted {
         let show = |record: &TurnRecord| {
             let entry = record.tape.get(number);
-            entry.map_or("the end of the turn".to_owned(), |e| format!("{} → {:?}", e.effect.summary(), e.outcome))
+            let json = |entry: &TapeEntry| serde_json::to_string(&entry.outcome).unwrap_or_default();
+            entry.map_or("the end of the turn".to_owned(), |e| format!("{} → {}", e.effect.summary(), json(e)))
         };
         row(&format!("effect {number}"), show(&old), show(&new));
     }
     row("output", ending_line(&old.ending), ending_line(&new.ending));
     row("fuel", grouped(old.fuel), grouped(new.fuel));
-    row("image after", format!("{:?}", old.image_after), format!("{:?}", new.image_after));
-    ui.json(&rows.iter().map(|(place, old, new)| json!({ "place": place, "old": old, "new": new })).collect::<Vec<_>>());
+    row("image after", image(old.image_after), image(new.image_after));
+    ui.json(
+        &rows.iter().map(|(place, old, new)| json!({ "place": place, "old": old, "new": new })).collect::<Vec<_>>(),
+    );
     for (place, old, new) in &rows {
         ui.line(&ui.paint(Tone::Strong, place));
         ui.line(&format!("  - {}", visible(&cut(old, 300))));

@@ -32,39 +32,48 @@ impl GrantArgs {
     }
 }
 
+/// A number as people type it.
+pub(crate) fn whole(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number below 2^64"))
+}
+
+/// A number that isn't large.
+fn few(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number below 2^32"))
+}
+
 /// What a turn may cost.
 #[derive(Args)]
 pub(crate) struct BudgetArgs {
     /// Fuel: deterministic work; about one per instruction
-    #[arg(long, value_name = "N", default_value_t = Budget::default().fuel)]
+    #[arg(long, value_name = "N", default_value_t = Budget::default().fuel, value_parser = whole,
+        allow_negative_numbers = true)]
     fuel: u64,
 
     /// Bytes of memory
-    #[arg(long, value_name = "BYTES", default_value_t = Budget::default().memory)]
+    #[arg(long, value_name = "BYTES", default_value_t = Budget::default().memory, value_parser = whole,
+        allow_negative_numbers = true)]
     memory: u64,
 
     /// Milliseconds of wall time
-    #[arg(long, value_name = "MS", default_value_t = Budget::default().wall_ms)]
+    #[arg(long, value_name = "MS", default_value_t = Budget::default().wall_ms, value_parser = whole,
+        allow_negative_numbers = true)]
     wall_ms: u64,
 
     /// Asks, refused ones included
-    #[arg(long, value_name = "N", default_value_t = Budget::default().effects)]
+    #[arg(long, value_name = "N", default_value_t = Budget::default().effects, value_parser = few,
+        allow_negative_numbers = true)]
     effects: u32,
 
     /// Bytes of all asks and answers together
-    #[arg(long, value_name = "BYTES", default_value_t = Budget::default().bytes)]
+    #[arg(long, value_name = "BYTES", default_value_t = Budget::default().bytes, value_parser = whole,
+        allow_negative_numbers = true)]
     bytes: u64,
 }
 
 impl BudgetArgs {
     pub(crate) fn budget(&self) -> Budget {
-        Budget {
-            fuel: self.fuel,
-            memory: self.memory,
-            wall_ms: self.wall_ms,
-            effects: self.effects,
-            bytes: self.bytes,
-        }
+        Budget { fuel: self.fuel, memory: self.memory, wall_ms: self.wall_ms, effects: self.effects, bytes: self.bytes }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a turn is shown.
 
 use lazaret_gate::Outcome;
-use lazaret_gate::record::{Ending, Failure as AgentFailure};
+use lazaret_gate::record::{Cause, Ending, Failure as AgentFailure};
 use lazaret_host::Turn;
 use serde_json::json;
 
@@ -18,31 +18,27 @@ pub(crate) fn show(ui: &Ui, turn: &Turn) {
     let record = &turn.record;
     ui.json(&json!({ "seq": turn.seq, "hash": turn.hash, "pages": turn.pages, "turn": record }));
     for entry in &record.tape {
-        if let Some(line) = remark(ui, &entry.effect.summary(), &entry.outcome) {
-            ui.note(&line);
+        remark(ui, &entry.effect.summary(), &entry.outcome);
+    }
+    match &record.ending {
+        Ending::Replied(_) if ui.is_json() => {}
+        Ending::Replied(reply) => match std::str::from_utf8(&reply.body.0) {
+            Ok(text) => ui.line(visible_lines(text).trim_end_matches('\n')),
+            Err(_) => ui.write(&reply.body.0),
+        },
+        Ending::Failed(AgentFailure::BadInput(why)) => {
+            ui.aside(Tone::Bad, "failed:", &format!("the agent can't use this message: {}", visible(why)));
+        }
+        Ending::Failed(AgentFailure::Failed(why)) => ui.aside(Tone::Bad, "failed:", &visible(why)),
+        // A refusal says itself what it is.
+        Ending::Stopped(stop) if stop.cause == Cause::Refused => {
+            ui.aside(Tone::Bad, "stopped:", &visible(&stop.detail))
+        }
+        Ending::Stopped(stop) => {
+            ui.aside(Tone::Bad, "stopped:", &format!("({}) {}", stop.cause.name(), visible(&stop.detail)));
         }
     }
-    if !ui.is_json() {
-        match &record.ending {
-            Ending::Replied(reply) => match std::str::from_utf8(&reply.body.0) {
-                Ok(text) => ui.line(visible_lines(text).trim_end_matches('\n')),
-                Err(_) => ui.write(&reply.body.0),
-            },
-            Ending::Failed(AgentFailure::BadInput(why)) => {
-                ui.note(&format!("{} the agent can't use this message: {}", ui.paint(Tone::Bad, "failed:"), visible(why)));
-            }
-            Ending::Failed(AgentFailure::Failed(why)) => {
-                ui.note(&format!("{} {}", ui.paint(Tone::Bad, "failed:"), visible(why)));
-            }
-            Ending::Stopped(stop) => ui.note(&format!(
-                "{} ({}) {}",
-                ui.paint(Tone::Bad, "stopped:"),
-                stop.cause.name(),
-                visible(&stop.detail)
-            )),
-        }
-    }
-    ui.note(&ui.paint(Tone::Quiet, &summary(turn)));
+    ui.note(Tone::Quiet, &summary(turn));
 }
 
 /// One line about what a turn was.
@@ -59,17 +55,19 @@ pub(crate) fn summary(turn: &Turn) -> String {
     )
 }
 
-/// What is worth saying about an effect: refusals, failures and log lines.
-fn remark(ui: &Ui, summary: &str, outcome: &Outcome) -> Option<String> {
+/// Says what is worth saying about an effect: refusals, failures and log lines.
+fn remark(ui: &Ui, summary: &str, outcome: &Outcome) {
     let summary = visible(&cut(summary, 120));
     match outcome {
-        Outcome::Refused(refusal) => Some(format!(
-            "{} {summary}\n         {}\n         {}",
-            ui.paint(Tone::Odd, "refused:"),
-            visible(&refusal.reason),
-            visible(&refusal.remedy)
-        )),
-        Outcome::Failed(why) => Some(format!("{} {summary}: {}", ui.paint(Tone::Odd, "failed:"), visible(why))),
-        Outcome::Done(_) => summary.strip_prefix("log.write ").map(|text| format!("{} {text}", ui.paint(Tone::Quiet, "log:"))),
+        Outcome::Refused(refusal) => {
+            let text = format!("{summary}\n{}\n{}", visible(&refusal.reason), visible(&refusal.remedy));
+            ui.aside(Tone::Odd, "refused:", &text);
+        }
+        Outcome::Failed(why) => ui.aside(Tone::Odd, "failed:", &format!("{summary}: {}", visible(why))),
+        Outcome::Done(_) => {
+            if let Some(text) = summary.strip_prefix("log.write ") {
+                ui.aside(Tone::Quiet, "log:", text);
+            }
+        }
     }
 }

@@ -50,7 +50,10 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
     }
     let verdicts: Vec<_> = report.verdicts.iter().map(|(_, _, _, verdict)| verdict.clone()).collect();
     let code = replay::code(verdicts.iter());
-    let rows = report.verdicts.iter().map(|(seq, agent, turn, verdict)| json!({ "entry": seq, "agent": agent, "turn": turn, "result": verdict }));
+    let rows = report
+        .verdicts
+        .iter()
+        .map(|(seq, agent, turn, verdict)| json!({ "entry": seq, "agent": agent, "turn": turn, "result": verdict }));
     ui.json(&json!({
         "key": checked.key, "journal_size": checked.checkpoint.size, "root": STANDARD.encode(checked.checkpoint.root),
         "entries": checked.entries.len(), "older_checkpoints": checked.older, "blobs": checked.blobs.len(),

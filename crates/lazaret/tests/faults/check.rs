@@ -83,7 +83,8 @@ impl Run<'_> {
 
     fn lazaret(&self, arguments: &[&str]) -> Ran {
         let root = self.root().display().to_string();
-        let line: Vec<&str> = [self.stage.lazaret.as_str(), "--data-dir", &root].iter().chain(arguments).copied().collect();
+        let line: Vec<&str> =
+            [self.stage.lazaret.as_str(), "--data-dir", &root].iter().chain(arguments).copied().collect();
         plain(&line)
     }
 
@@ -115,8 +116,8 @@ impl Run<'_> {
         if reopened.err.contains("not recovered:") {
             return Err(format!("a turn can't be taken up again: {}", reopened.err));
         }
-        self.settle(&mut seen)?;
-        let went_on = self.go_on()?;
+        let settled = self.settle(&mut seen)?;
+        let went_on = self.go_on(&settled)?;
         acknowledged.extend(lines(&went_on.out, "ack").map(str::to_owned));
         self.must(&["journal", "verify"])?;
         seen.verified += 1;
@@ -144,7 +145,9 @@ impl Run<'_> {
             seen.errors += u64::from(ran.code.is_some_and(|code| code != 0));
             return match ran.code {
                 Some(code) if !CODES.contains(&code) => Err(format!("an exit code that isn't documented: {told}")),
-                Some(code) if code != 0 && !format!("{}{}", ran.out, ran.err).contains("error") => Err(format!("it failed without a word: {told}")),
+                Some(code) if code != 0 && !format!("{}{}", ran.out, ran.err).contains("error") => {
+                    Err(format!("it failed without a word: {told}"))
+                }
                 _ => Ok(replied(&ran.out).into_iter().collect()),
             };
         }
@@ -160,12 +163,13 @@ impl Run<'_> {
         Ok(lines(&ran.out, "ack").map(str::to_owned).collect())
     }
 
-    /// Agents in doubt must have a reason, must say so, and can go on when a person has spoken.
-    fn settle(&self, seen: &mut Seen) -> Result<(), String> {
-        if !self.root().join("lazaret.db").exists() {
-            return Ok(());
+    /// Agents in doubt must have a reason, must say so, and can go on when a person has spoken. Gives what stands then.
+    fn settle(&self, seen: &mut Seen) -> Result<Facts, String> {
+        let facts = Facts::read(&self.root())?;
+        if facts.in_doubt.is_empty() {
+            return Ok(facts);
         }
-        for Doubt { agent, open } in Facts::read(&self.root())?.in_doubt {
+        for Doubt { agent, open } in facts.in_doubt {
             match open.as_slice() {
                 [effect] if !effect.is_idempotent() => {}
                 other => return Err(format!("agent `{agent}` is in doubt about {other:?}")),
@@ -177,15 +181,15 @@ impl Run<'_> {
             self.must(&["agent", "settle", &agent, "--failed"])?;
             seen.in_doubt += 1;
         }
-        match Facts::read(&self.root())?.in_doubt.as_slice() {
-            [] => Ok(()),
-            [doubt, ..] => Err(format!("agent `{}` is still in doubt", doubt.agent)),
+        let facts = Facts::read(&self.root())?;
+        match facts.in_doubt.first() {
+            None => Ok(facts),
+            Some(doubt) => Err(format!("agent `{}` is still in doubt", doubt.agent)),
         }
     }
 
     /// Sends what isn't on record, and then asks what is remembered. Nothing may fail now.
-    fn go_on(&self) -> Result<Ran, String> {
-        let facts = Facts::read(&self.root())?;
+    fn go_on(&self, facts: &Facts) -> Result<Ran, String> {
         let missing = |line: &String| !facts.agents.iter().any(|agent| line.starts_with(&format!("create {agent} ")));
         let mut script: Vec<String> = self.scene.births(self.words).into_iter().filter(missing).collect();
         for (agent, text) in self.scene.messages(self.words) {

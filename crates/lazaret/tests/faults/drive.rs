@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use lazaret_gate::record::Message;
-use lazaret_gate::{Bytes, Budget, Grants};
+use lazaret_gate::{Budget, Bytes, Grants};
 use lazaret_host::{Host, HostError, NewAgent, Turn};
 
 /// The word that makes the test's own program the driver.

@@ -62,7 +62,8 @@ impl Facts {
 
     /// Turns of an agent that answered this very text.
     pub(crate) fn answers<'a>(&'a self, agent: &'a str, text: &'a str) -> impl Iterator<Item = &'a TurnRecord> {
-        let asked = move |record: &&TurnRecord| record.agent.as_str() == agent && record.input.body.0 == text.as_bytes();
+        let asked =
+            move |record: &&TurnRecord| record.agent.as_str() == agent && record.input.body.0 == text.as_bytes();
         self.turns.iter().map(|(_, record)| record).filter(asked)
     }
 
@@ -75,7 +76,8 @@ impl Facts {
     /// The effects on record that did something outside, and whether they are known to have.
     pub(crate) fn effects(&self) -> impl Iterator<Item = (&Effect, bool)> {
         let tape = self.turns.iter().flat_map(|(_, record)| &record.tape);
-        tape.filter(|entry| entry.effect.leaves_host()).map(|entry| (&entry.effect, matches!(entry.outcome, Outcome::Done(_))))
+        tape.filter(|entry| entry.effect.leaves_host())
+            .map(|entry| (&entry.effect, matches!(entry.outcome, Outcome::Done(_))))
     }
 
     /// Messages that turns sent which were kept: to whom, and what.
@@ -94,7 +96,8 @@ impl Facts {
     /// The numbers that an agent must remember, in order.
     pub(crate) fn numbers(&self, agent: &str) -> Vec<i64> {
         let kept = |record: &&TurnRecord| record.agent.as_str() == agent && matches!(record.ending, Ending::Replied(_));
-        let number = |record: &TurnRecord| std::str::from_utf8(&record.input.body.0).ok()?.strip_prefix("add ")?.parse().ok();
+        let number =
+            |record: &TurnRecord| std::str::from_utf8(&record.input.body.0).ok()?.strip_prefix("add ")?.parse().ok();
         self.turns.iter().map(|(_, record)| record).filter(kept).filter_map(number).collect()
     }
 }

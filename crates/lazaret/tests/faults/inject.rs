@@ -74,8 +74,16 @@ impl At {
 
     /// Only calls on these count, but for flushes: heaps are files in memory to strace, and so is standard output.
     fn only(self, root: &Path) -> Vec<PathBuf> {
-        const FILES: [&str; 8] =
-            ["lazaret.db", "lazaret.db-wal", "lazaret.db-journal", "host.key", "host.key.new", "tools", "tools/drafts.jsonl", "."];
+        const FILES: [&str; 8] = [
+            "lazaret.db",
+            "lazaret.db-wal",
+            "lazaret.db-journal",
+            "host.key",
+            "host.key.new",
+            "tools",
+            "tools/drafts.jsonl",
+            ".",
+        ];
         match self {
             Flushes => Vec::new(),
             _ => FILES.iter().flat_map(|file| [PathBuf::from("-P"), root.join(file)]).collect(),
@@ -107,7 +115,10 @@ impl Bench {
             return Err("this test needs strace (apt-get install strace)".to_owned());
         }
         let disk = dir.join("disk.so");
-        let made = Command::new("cc").args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"]).args([&disk, source]).output();
+        let made = Command::new("cc")
+            .args(["-Wall", "-Werror", "-O1", "-shared", "-fPIC", "-o"])
+            .args([&disk, source])
+            .output();
         let made = made.map_err(|why| format!("this test needs a C compiler as `cc` (apt-get install gcc): {why}"))?;
         if !made.status.success() {
             return Err(format!("`{}` doesn't compile: {}", source.display(), String::from_utf8_lossy(&made.stderr)));

@@ -49,7 +49,8 @@ fn answer(mut stream: TcpStream, counts: &Counts) -> std::io::Result<()> {
             break (String::from_utf8_lossy(&request[..end]).into_owned(), request.len() - end - 4);
         }
     };
-    let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+    let length =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
     let mut missing = length.unwrap_or(0_usize).saturating_sub(body);
     while missing > 0 {
         let read = stream.read(&mut some)?;

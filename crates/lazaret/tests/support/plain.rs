@@ -32,6 +32,12 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
+/// Whether a number here depends on what things cost, or on what a toolchain made of a guest.
+fn counted(before: &str, after: &str) -> bool {
+    let named = ["fuel    ", "\"fuel\": "].iter().any(|name| before.ends_with(name));
+    named || [" fuel", " page"].iter().any(|unit| after.starts_with(unit))
+}
+
 /// What a word is called, if it is one of those.
 fn name(word: &str, before: &str, after: &str) -> Option<String> {
     let bare = word.trim_end_matches([':', '.', ',']);
@@ -50,7 +56,7 @@ fn name(word: &str, before: &str, after: &str) -> Option<String> {
         "<pid>"
     } else if bare.len() == 13 && bare.starts_with('1') && bare.parse::<u64>().is_ok() {
         "<ms>"
-    } else if bare.parse::<u64>().is_ok() && tail.is_empty() && (after.starts_with(" fuel") || after.starts_with(" pages changed")) {
+    } else if bare.parse::<u64>().is_ok() && tail.is_empty() && counted(before, after) {
         "<n>"
     } else {
         return None;
@@ -58,7 +64,7 @@ fn name(word: &str, before: &str, after: &str) -> Option<String> {
     Some(format!("{called}{tail}"))
 }
 
-/// `2026-11-15 23:50:36` and the digits before a comma in `1,234 fuel`.
+/// `2026-11-15 23:50:36` and numbers with commas in them, such as `1,234 fuel`.
 fn times(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -72,7 +78,8 @@ fn times(text: &str) -> String {
         if first.is_ascii_digit() && !out.ends_with(|c: char| c.is_ascii_digit() || c == ',') {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(rest.len());
             let (digits, after) = rest.split_at(end);
-            if digits.contains(',') && after.starts_with("<n>") || after.starts_with(" fuel") && digits.contains(',') {
+            let costs = after.starts_with("<n>") || after.starts_with(" bytes") || counted(&out, after);
+            if digits.contains(',') && costs {
                 out += "<n>";
                 rest = after.strip_prefix("<n>").unwrap_or(after);
                 continue;
@@ -88,5 +95,6 @@ fn times(text: &str) -> String {
 fn what_changes_has_a_name() {
     let text = "entry 3 · 2026-11-15 23:50:36 · 1,234,567 fuel · 12 fuel · process 77; image 6c7710bc41f6.";
     assert_eq!(plain(text), "entry 3 · <time> · <n> fuel · <n> fuel · process <pid>; image <short>.");
+    assert_eq!(plain("fuel    8,461\n36,250 bytes"), "fuel    <n>\n<n> bytes");
     assert_eq!(plain("1234 bytes, 0123456789ab\u{1b}[1m"), "1234 bytes, <short>␛[1m");
 }

@@ -93,7 +93,9 @@ pub(crate) fn matches(expected: &[String], found: &[&str]) -> bool {
     match expected.split_first() {
         None => found.is_empty(),
         Some((first, rest)) if first == "..." => (0..=found.len()).any(|skip| matches(rest, &found[skip..])),
-        Some((first, rest)) => found.split_first().is_some_and(|(line, more)| line_matches(first, line) && matches(rest, more)),
+        Some((first, rest)) => {
+            found.split_first().is_some_and(|(line, more)| line_matches(first, line) && matches(rest, more))
+        }
     }
 }
 

@@ -6,12 +6,13 @@
 //! | `fill FILE COUNT` | writes that many bytes |
 //! | `wat FILE` | writes the component that the indented lines describe; `{9 x TEXT}` is TEXT nine times |
 //! | `copy FROM TO`, `remove PATH`, `mkdir PATH`, `chmod MODE PATH` | as one would think |
-//! | `truncate FILE LEN`, `flip FILE BYTE` | cuts it; changes a bit of that byte, from the end if negative |
+//! | `truncate FILE LEN` | cuts it |
+//! | `flip FILE BYTE`, `flip FILE after TEXT` | changes a bit of that byte (from the end if negative), or of the one after a text |
 //! | `sql STATEMENT` | changes the data root's database behind Lazaret's back |
 //! | `hold AGENT` | another process has the data root open until the case is over |
 //! | `read-only` | the data root can't be written from here on |
 //! | `foreign DIR` | makes a directory that is somebody else's |
-//! | `fault INJECTION` | the next command runs under `strace -e inject=INJECTION` |
+//! | `fault INJECTION`, `fault INJECTION on FILE` | the next command runs under `strace -e inject=INJECTION` |
 //! | `damaged` | the data root need not verify when the case is over |
 
 use std::fs;
@@ -65,6 +66,17 @@ fn unescaped(text: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+fn place(bytes: &[u8], which: &str) -> Option<usize> {
+    let at = match which.strip_prefix("after ") {
+        Some(text) => bytes.windows(text.len()).position(|window| window == text.as_bytes())? + text.len(),
+        None => {
+            let at: i64 = which.parse().ok()?;
+            usize::try_from(if at < 0 { bytes.len() as i64 + at } else { at }).ok()?
+        }
+    };
+    Some(at).filter(|at| *at < bytes.len())
 }
 
 /// Every `{COUNT x TEXT}` as COUNT times TEXT.
@@ -143,7 +155,8 @@ impl Stage {
             "mkdir" => fs::create_dir(path).expect("it can be made"),
             "chmod" => {
                 let mode = u32::from_str_radix(first, 8).expect("a mode");
-                fs::set_permissions(self.dir.join(second), fs::Permissions::from_mode(mode)).expect("its mode can be set");
+                fs::set_permissions(self.dir.join(second), fs::Permissions::from_mode(mode))
+                    .expect("its mode can be set");
             }
             "truncate" => {
                 let mut bytes = fs::read(&path).expect("it is there");
@@ -152,14 +165,14 @@ impl Stage {
             }
             "flip" => {
                 let mut bytes = fs::read(&path).expect("it is there");
-                let at: i64 = second.parse().expect("a number");
-                let at = if at < 0 { bytes.len() as i64 + at } else { at };
-                bytes[at as usize] ^= 4;
+                let at = place(&bytes, second).unwrap_or_else(|| panic!("{line}: there is no such byte"));
+                bytes[at] ^= 4;
                 fs::write(path, bytes).expect("it can be written");
             }
             "sql" => {
                 let conn = rusqlite::Connection::open(self.data().join("lazaret.db")).expect("the database");
-                conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).expect("a setting");
+                conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)
+                    .expect("a setting");
                 conn.execute_batch(rest).unwrap_or_else(|why| panic!("{line}: {why}"));
             }
             "hold" => self.hold(first),
@@ -210,9 +223,10 @@ impl Stage {
         }
     }
 
-    /// Runs a command line: `[NAME=VALUE…] [tty] lazaret … [< FILE]`.
+    /// Runs a command line: `[NAME=VALUE…] [tty] lazaret … [< FILE]`. `NAME=-` takes a variable away.
     pub(crate) fn run(&mut self, line: &str) -> Said {
-        let mut words = words(line).into_iter().peekable();
+        let here = self.dir.display().to_string();
+        let mut words = words(&line.replace("$DIR", &here)).into_iter().peekable();
         let mut variables = Vec::new();
         while let Some((name, value)) = words.peek().and_then(|word| word.split_once('=')) {
             variables.push((name.to_owned(), value.to_owned()));
@@ -224,8 +238,12 @@ impl Stage {
         let input = args.iter().position(|word| word == "<").map(|at| args.split_off(at).remove(1));
         let mut program = vec![env!("CARGO_BIN_EXE_lazaret").to_owned()];
         if let Some(fault) = self.fault.take() {
+            let (fault, path) =
+                fault.split_once(" on ").map_or((fault.as_str(), None), |(fault, path)| (fault, Some(path)));
             let inject = format!("inject={fault}");
-            program.splice(0..0, ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &inject].map(str::to_owned));
+            let path = path.into_iter().flat_map(|path| ["-P", path]);
+            let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &inject].into_iter().chain(path);
+            program.splice(0..0, strace.map(str::to_owned).collect::<Vec<_>>());
         }
         if self.as_nobody {
             let id = NOBODY.to_string();
@@ -240,7 +258,13 @@ impl Stage {
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS", "XDG_DATA_HOME", "RUST_BACKTRACE"] {
             command.env_remove(name);
         }
-        command.envs(variables);
+        for (name, value) in variables {
+            if value == "-" {
+                command.env_remove(name)
+            } else {
+                command.env(name, value)
+            };
+        }
         command.stdin(match input {
             Some(file) => Stdio::from(fs::File::open(self.dir.join(file)).expect("the input is there")),
             None => Stdio::null(),

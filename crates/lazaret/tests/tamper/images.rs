@@ -43,8 +43,10 @@ fn wake_all(reader: &Reader) -> Result<(), String> {
         reader.blob(component).map_err(|why| why.to_string())?;
     }
     for name in &images {
-        let image: Image = canonical::decode(&reader.blob(name).map_err(|why| why.to_string())?).map_err(|why| why.to_string())?;
-        State::wake(&image, |digest| reader.blob(digest).map_err(|why| why.to_string())).map_err(|why| why.to_string())?;
+        let image: Image =
+            canonical::decode(&reader.blob(name).map_err(|why| why.to_string())?).map_err(|why| why.to_string())?;
+        State::wake(&image, |digest| reader.blob(digest).map_err(|why| why.to_string()))
+            .map_err(|why| why.to_string())?;
     }
     Ok(())
 }
@@ -86,7 +88,8 @@ impl Vandal {
         if let Err(by) = check(&self.copy.root) {
             return Fate::Found(by);
         }
-        let woken = Store::open_read_only(&self.copy.root).map_err(|why| why.to_string()).and_then(|reader| wake_all(&reader));
+        let woken =
+            Store::open_read_only(&self.copy.root).map_err(|why| why.to_string()).and_then(|reader| wake_all(&reader));
         if woken.is_err() {
             return Fate::Found("waking every image");
         }
@@ -111,7 +114,8 @@ impl Vandal {
 /// Makes an agent's row say something else, with a digest that fits.
 fn forge(original: &Reader, agents: &mut Table, blobs: &mut Table, dice: &mut Dice) -> (&'static str, &'static str) {
     let (at, agent) = [(0, "alpha"), (1, "beta"), (2, "gamma")][dice.below(3)];
-    let read = |at: usize, agents: &Table| serde_json::from_slice::<AgentRow>(blob(&agents.rows[at][1])).expect("a row");
+    let read =
+        |at: usize, agents: &Table| serde_json::from_slice::<AgentRow>(blob(&agents.rows[at][1])).expect("a row");
     let (mut row, other) = (read(at, agents), read(1 - at % 2, agents));
     let how = match dice.below(7) {
         0 => {
@@ -155,7 +159,8 @@ fn find(original: &Reader, digest: &Digest) -> Vec<u8> {
 
 fn put(blobs: &mut Table, bytes: Vec<u8>) -> Digest {
     let digest = Digest::of(&bytes);
-    let row = vec![Value::Blob(digest.0.to_vec()), Value::Integer(bytes.len() as i64), Value::Integer(0), Value::Blob(bytes)];
+    let row =
+        vec![Value::Blob(digest.0.to_vec()), Value::Integer(bytes.len() as i64), Value::Integer(0), Value::Blob(bytes)];
     if !blobs.rows.iter().any(|known| known[0] == row[0]) {
         blobs.rows.push(row);
     }
@@ -166,7 +171,9 @@ fn put(blobs: &mut Table, bytes: Vec<u8>) -> Digest {
 fn older(original: &Reader, row: &AgentRow, blobs: &Table, dice: &mut Dice) -> Option<Digest> {
     let digests = blobs.rows.iter().map(|blob_row| Digest(blob(&blob_row[0]).try_into().expect("32 bytes")));
     let images: Vec<_> = digests
-        .filter(|digest| canonical::decode::<Image>(&find(original, digest)).is_ok_and(|image| image.agent == row.agent))
+        .filter(|digest| {
+            canonical::decode::<Image>(&find(original, digest)).is_ok_and(|image| image.agent == row.agent)
+        })
         .collect();
     images.get(dice.below(images.len().max(1))).copied().or(row.image)
 }

@@ -130,7 +130,8 @@ impl Tables {
     /// Changes an entry and then everything that follows from it but the signature.
     fn rewrite(&mut self, dice: &mut Dice) -> &'static str {
         let at = dice.below(self.journal.rows.len());
-        let mut entries: Vec<Entry> = self.journal.rows.iter().map(|row| Entry::read(blob(&row[6])).expect("an entry")).collect();
+        let mut entries: Vec<Entry> =
+            self.journal.rows.iter().map(|row| Entry::read(blob(&row[6])).expect("an entry")).collect();
         match &mut entries[at].body {
             Body::Turn(turn) if dice.below(2) == 0 => turn.fuel += 1,
             Body::Turn(turn) if !turn.tape.is_empty() => drop(turn.tape.pop()),
@@ -141,7 +142,8 @@ impl Tables {
     }
 
     fn append(&mut self, dice: &mut Dice) -> &'static str {
-        let mut entries: Vec<Entry> = self.journal.rows.iter().map(|row| Entry::read(blob(&row[6])).expect("an entry")).collect();
+        let mut entries: Vec<Entry> =
+            self.journal.rows.iter().map(|row| Entry::read(blob(&row[6])).expect("an entry")).collect();
         let from = entries.len();
         let mut more = entries[dice.below(from)].clone();
         more.seq = from as u64;
@@ -169,7 +171,8 @@ impl Tables {
                 };
                 let kind = Value::Text(entry.body.kind().to_owned());
                 let [hash, leaf] = [hash.0.to_vec(), leaf.to_vec()].map(Value::Blob);
-                self.journal.rows[seq] = vec![Value::Integer(seq as i64), kind, agent, turn, hash, leaf, Value::Blob(bytes)];
+                self.journal.rows[seq] =
+                    vec![Value::Integer(seq as i64), kind, agent, turn, hash, leaf, Value::Blob(bytes)];
             }
             frontier.push(leaf);
             prev = Some(hash);

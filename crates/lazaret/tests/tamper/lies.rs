@@ -118,7 +118,8 @@ impl Story {
 
     fn bundle(&self, reader: &Reader, key: &SigningKey) -> Vec<u8> {
         let verifier = Verifier::of_host(key.verifying_key());
-        let leaves = self.entries.iter().map(|entry| merkle::leaf(&canonical::encode(entry).expect("an entry"))).collect();
+        let leaves =
+            self.entries.iter().map(|entry| merkle::leaf(&canonical::encode(entry).expect("an entry"))).collect();
         let prover = Prover::new(leaves);
         let size = prover.size();
         let mut builder = Builder::new(&verifier.to_text()).expect("a header");
@@ -222,7 +223,9 @@ fn other_ending(record: &mut TurnRecord, dice: &mut Dice) -> Option<&'static str
             body[at] ^= 1 << dice.below(8);
             Ending::Replied(Reply { content_type: reply.content_type.clone(), body: Bytes(body) })
         }
-        Ending::Replied(reply) => Ending::Replied(Reply { content_type: "text/html".to_owned(), body: reply.body.clone() }),
+        Ending::Replied(reply) => {
+            Ending::Replied(Reply { content_type: "text/html".to_owned(), body: reply.body.clone() })
+        }
         Ending::Failed(_) => Ending::Failed(Failure::Failed("for another reason".to_owned())),
         Ending::Stopped(_) => Ending::Failed(Failure::BadInput("it gave up".to_owned())),
     };

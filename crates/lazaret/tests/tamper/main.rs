@@ -99,7 +99,9 @@ fn every_tampering_is_found() {
     std::thread::scope(|scope| {
         for worker in 0..2 {
             let (world, tally) = (&world, &tally);
-            scope.spawn(move || work(world, seed, (0..count).filter(|index| index / 20 % 2 == worker as u64), worker, tally));
+            scope.spawn(move || {
+                work(world, seed, (0..count).filter(|index| index / 20 % 2 == worker as u64), worker, tally)
+            });
         }
     });
     let Tally { found, by, again, unseen } = tally.into_inner().expect("no worker failed");

@@ -39,7 +39,8 @@ impl Table {
     pub(crate) fn read(path: &Path, shape: &'static Shape) -> Self {
         let conn = open(path);
         let key = shape.columns.split(',').next().unwrap_or_default();
-        let mut query = conn.prepare(&format!("SELECT {} FROM {} ORDER BY {key}", shape.columns, shape.name)).expect("SQL");
+        let mut query =
+            conn.prepare(&format!("SELECT {} FROM {} ORDER BY {key}", shape.columns, shape.name)).expect("SQL");
         let width = query.column_count();
         let rows = query.query_map([], |row| (0..width).map(|at| row.get(at)).collect()).expect("rows");
         let rows = rows.collect::<Result<_, _>>().expect("a row");
@@ -107,7 +108,8 @@ impl Table {
     /// Writes what differs from `before` into a database. False if the database can't hold such rows at all.
     pub(crate) fn write(&self, path: &Path, before: &Self) -> bool {
         let conn = open(path);
-        let quiet = conn.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
+        let quiet =
+            conn.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
         quiet.expect("settings");
         // Somebody who rewrites history doesn't ask the triggers.
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).expect("a setting");

@@ -43,8 +43,16 @@ fn create(host: &Host, name: &str, component: &str, grants: &[&str]) {
 
 /// What the first agent is told. Most of it is kept; one turn fails, one is stopped, one is refused something.
 const ALPHA: [&str; 10] = [
-    "add 40", "fetch https://example.com/", "roll", "add 2", "fail on purpose", "recall", "spin", "tell beta hello",
-    "say something", "stored",
+    "add 40",
+    "fetch https://example.com/",
+    "roll",
+    "add 2",
+    "fail on purpose",
+    "recall",
+    "spin",
+    "tell beta hello",
+    "say something",
+    "stored",
 ];
 const BETA: [&str; 6] = ["add -7", "ask what now", "add 9000000000", "rolls", "roll", "recall"];
 

@@ -57,53 +57,32 @@ fn check_name(name: &str) -> Result<String, HeaderError> {
         return Err(HeaderError::InvalidSyntax);
     }
     let name = name.to_ascii_lowercase();
-    if FORBIDDEN.contains(&name.as_str()) {
-        Err(HeaderError::Forbidden)
-    } else {
-        Ok(name)
-    }
+    if FORBIDDEN.contains(&name.as_str()) { Err(HeaderError::Forbidden) } else { Ok(name) }
 }
 
 /// Printable ASCII: what a record can hold and the gate lets through.
 fn check_value(value: &[u8]) -> Result<(), HeaderError> {
     let is_plain = |&b: &u8| b == b'\t' || (0x20..0x7f).contains(&b);
-    if value.iter().all(is_plain) {
-        Ok(())
-    } else {
-        Err(HeaderError::InvalidSyntax)
-    }
+    if value.iter().all(is_plain) { Ok(()) } else { Err(HeaderError::InvalidSyntax) }
 }
 
 impl Fields {
     /// What came with a response.
     pub(super) fn received(items: Vec<(String, Value)>) -> Self {
         let bytes = items.iter().map(|(name, value)| name.len() + value.len()).sum();
-        Self {
-            items,
-            bytes,
-            immutable: true,
-        }
+        Self { items, bytes, immutable: true }
     }
 
     /// The same, for looking at only.
     pub(super) fn fixed(&self) -> Self {
-        Self {
-            immutable: true,
-            ..self.clone()
-        }
+        Self { immutable: true, ..self.clone() }
     }
 
     /// As an effect has them.
     pub(super) fn into_headers(self) -> Vec<Header> {
         // INVARIANT: every value that a guest can put in is ASCII.
         let text = |value: Value| String::from_utf8_lossy(&value).into_owned();
-        self.items
-            .into_iter()
-            .map(|(name, value)| Header {
-                name,
-                value: text(value),
-            })
-            .collect()
+        self.items.into_iter().map(|(name, value)| Header { name, value: text(value) }).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,19 +97,11 @@ impl Fields {
 
     fn get(&self, name: &str) -> Vec<Value> {
         let name = name.to_ascii_lowercase();
-        self.items
-            .iter()
-            .filter(|(key, _)| *key == name)
-            .map(|(_, value)| value.clone())
-            .collect()
+        self.items.iter().filter(|(key, _)| *key == name).map(|(_, value)| value.clone()).collect()
     }
 
     fn change(&mut self, name: &str) -> Result<String, HeaderError> {
-        if self.immutable {
-            Err(HeaderError::Immutable)
-        } else {
-            check_name(name)
-        }
+        if self.immutable { Err(HeaderError::Immutable) } else { check_name(name) }
     }
 
     fn delete(&mut self, name: &str) -> Result<(), HeaderError> {
@@ -148,20 +119,13 @@ impl Fields {
         self.bytes += name.len() + value.len();
         self.items.push((name, value));
         if self.items.len() > MAX_ITEMS || self.bytes > MAX_TEXT {
-            return Err(TooLarge(format!(
-                "{} fields and {} bytes",
-                self.items.len(),
-                self.bytes
-            )));
+            return Err(TooLarge(format!("{} fields and {} bytes", self.items.len(), self.bytes)));
         }
         Ok(Ok(()))
     }
 
     fn set(&mut self, name: &str, values: Vec<Value>) -> Result<Result<(), HeaderError>, TooLarge> {
-        let checked = values
-            .iter()
-            .try_for_each(|value| check_value(value))
-            .and_then(|()| self.delete(name));
+        let checked = values.iter().try_for_each(|value| check_value(value)).and_then(|()| self.delete(name));
         if checked.is_err() {
             return Ok(checked);
         }
@@ -196,9 +160,7 @@ fn look<'a>(host: &'a mut Host<'_>, fields: &Of) -> wasmtime::Result<&'a Fields>
 
 pub(super) fn define(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.resource::<Fields>("fields")?;
-    interface.local("[constructor]fields", |host, (): ()| {
-        Ok((host.table().push(Fields::default())?,))
-    })?;
+    interface.local("[constructor]fields", |host, (): ()| Ok((host.table().push(Fields::default())?,)))?;
     interface.local("[static]fields.from-list", |host, (items,): (Vec<(String, Value)>,)| {
         host.charge(items.iter().map(|(name, value)| name.len() + value.len()).sum())?;
         Ok((match Fields::from_list(items)? {
@@ -206,39 +168,27 @@ pub(super) fn define(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
             Err(why) => Err(why),
         },))
     })?;
-    interface.local("[method]fields.get", |host, (fields, name): (Of, String)| {
-        Ok((look(host, &fields)?.get(&name),))
-    })?;
+    interface
+        .local("[method]fields.get", |host, (fields, name): (Of, String)| Ok((look(host, &fields)?.get(&name),)))?;
     interface.local("[method]fields.has", |host, (fields, name): (Of, String)| {
         Ok((!look(host, &fields)?.get(&name).is_empty(),))
     })?;
-    interface.local(
-        "[method]fields.set",
-        |host, (fields, name, values): (Of, String, Vec<Value>)| {
-            look(host, &fields)?;
-            host.charge(values.iter().map(Vec::len).sum())?;
-            Ok((host.table().change(&fields, |fields| fields.set(&name, values))??,))
-        },
-    )?;
+    interface.local("[method]fields.set", |host, (fields, name, values): (Of, String, Vec<Value>)| {
+        look(host, &fields)?;
+        host.charge(values.iter().map(Vec::len).sum())?;
+        Ok((host.table().change(&fields, |fields| fields.set(&name, values))??,))
+    })?;
     interface.local("[method]fields.delete", |host, (fields, name): (Of, String)| {
         look(host, &fields)?;
         Ok((host.table().change(&fields, |fields| fields.delete(&name))?,))
     })?;
-    interface.local(
-        "[method]fields.append",
-        |host, (fields, name, value): (Of, String, Value)| {
-            host.charge(name.len() + value.len())?;
-            Ok((host.table().change(&fields, |fields| fields.append(&name, value))??,))
-        },
-    )?;
-    interface.local("[method]fields.entries", |host, (fields,): (Of,)| {
-        Ok((look(host, &fields)?.items.clone(),))
+    interface.local("[method]fields.append", |host, (fields, name, value): (Of, String, Value)| {
+        host.charge(name.len() + value.len())?;
+        Ok((host.table().change(&fields, |fields| fields.append(&name, value))??,))
     })?;
+    interface.local("[method]fields.entries", |host, (fields,): (Of,)| Ok((look(host, &fields)?.items.clone(),)))?;
     interface.local("[method]fields.clone", |host, (fields,): (Of,)| {
-        let copy = Fields {
-            immutable: false,
-            ..look(host, &fields)?.clone()
-        };
+        let copy = Fields { immutable: false, ..look(host, &fields)?.clone() };
         Ok((host.table().push(copy)?,))
     })
 }
@@ -252,10 +202,7 @@ mod tests {
         let mut fields = Fields::default();
         assert_eq!(fields.append("X-One", b"1".to_vec()), Ok(Ok(())));
         assert_eq!(fields.get("x-ONE"), [b"1".to_vec()]);
-        assert_eq!(
-            fields.append("x-one", b"2\r\nhost: evil".to_vec()),
-            Ok(Err(HeaderError::InvalidSyntax))
-        );
+        assert_eq!(fields.append("x-one", b"2\r\nhost: evil".to_vec()), Ok(Err(HeaderError::InvalidSyntax)));
         assert_eq!(fields.append("Host", b"evil".to_vec()), Ok(Err(HeaderError::Forbidden)));
         assert_eq!(fields.append("a b", b"1".to_vec()), Ok(Err(HeaderError::InvalidSyntax)));
         assert_eq!(fields.set("x-one", vec![b"3".to_vec()]), Ok(Ok(())));

@@ -29,10 +29,7 @@ fn fetch(host: &mut Asking<'_>, request: Request) -> wasmtime::Result<Result<Inc
     host.wasi().clock.pass();
     match outcome {
         Outcome::Done(Answer::Response(response)) => {
-            let headers = response
-                .headers
-                .into_iter()
-                .map(|Header { name, value }| (name, value.into_bytes()));
+            let headers = response.headers.into_iter().map(|Header { name, value }| (name, value.into_bytes()));
             let headers = Fields::received(headers.collect());
             Ok(Ok(IncomingResponse::new(response.status, headers, response.body.0)))
         }
@@ -56,13 +53,7 @@ pub(super) fn handler(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
         };
         let future = match body {
             Gathering::Untaken => FutureResponse::ready(fetch(host, request)?),
-            Gathering::Whole(bytes) => FutureResponse::ready(fetch(
-                host,
-                Request {
-                    body: bytes.into(),
-                    ..request
-                },
-            )?),
+            Gathering::Whole(bytes) => FutureResponse::ready(fetch(host, Request { body: bytes.into(), ..request })?),
             Gathering::Lost => FutureResponse::ready(Err(request::lost())),
             Gathering::Taken(key) => {
                 let future = host.table().push(FutureResponse::waiting(request))?;

@@ -121,11 +121,7 @@ pub(super) struct RequestOptions;
 impl Kept for OutgoingRequest {
     fn weight(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-        let body = if let Gathering::Whole(bytes) = &self.body {
-            bytes.len()
-        } else {
-            0
-        };
+        let body = if let Gathering::Whole(bytes) = &self.body { bytes.len() } else { 0 };
         self.head.headers.weight() + text(&self.head.authority) + text(&self.head.path) + body
     }
 }
@@ -187,14 +183,11 @@ fn scheme_ok(scheme: &Option<Scheme>) -> bool {
 }
 
 fn authority_ok(authority: &Option<String>) -> bool {
-    authority
-        .as_ref()
-        .is_none_or(|text| !text.is_empty() && is_text(text, b"/?#@\\"))
+    authority.as_ref().is_none_or(|text| !text.is_empty() && is_text(text, b"/?#@\\"))
 }
 
 fn path_ok(path: &Option<String>) -> bool {
-    path.as_ref()
-        .is_none_or(|text| text.is_empty() || (text.starts_with(['/', '?']) && is_text(text, b"#\\")))
+    path.as_ref().is_none_or(|text| text.is_empty() || (text.starts_with(['/', '?']) && is_text(text, b"#\\")))
 }
 
 type Of = Resource<OutgoingRequest>;
@@ -209,30 +202,17 @@ fn set<V>(
     if !is_ok(&value) {
         return Ok((Err(()),));
     }
-    host.table()
-        .change(request, |request| *place(&mut request.head) = value)?;
+    host.table().change(request, |request| *place(&mut request.head) = value)?;
     Ok((Ok(()),))
 }
 
 pub(super) fn define(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.resource::<OutgoingRequest>("outgoing-request")?;
-    interface.local(
-        "[constructor]outgoing-request",
-        |host, (headers,): (Resource<Fields>,)| {
-            let headers = host.table().take(headers)?;
-            let head = Head {
-                method: Method::Get,
-                scheme: None,
-                authority: None,
-                path: None,
-                headers,
-            };
-            Ok((host.table().push(OutgoingRequest {
-                head,
-                body: Gathering::Untaken,
-            })?,))
-        },
-    )?;
+    interface.local("[constructor]outgoing-request", |host, (headers,): (Resource<Fields>,)| {
+        let headers = host.table().take(headers)?;
+        let head = Head { method: Method::Get, scheme: None, authority: None, path: None, headers };
+        Ok((host.table().push(OutgoingRequest { head, body: Gathering::Untaken })?,))
+    })?;
     interface.local("[method]outgoing-request.headers", |host, (request,): (Of,)| {
         let copy = host.table().get(&request)?.head.headers.fixed();
         host.charge(copy.weight())?;
@@ -248,10 +228,9 @@ fn define_parts(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.local("[method]outgoing-request.method", |host, (request,): (Of,)| {
         Ok((host.table().get(&request)?.head.method.clone(),))
     })?;
-    interface.local(
-        "[method]outgoing-request.set-method",
-        |host, (request, method): (Of, Method)| set(host, &request, method, method_ok, |head| &mut head.method),
-    )?;
+    interface.local("[method]outgoing-request.set-method", |host, (request, method): (Of, Method)| {
+        set(host, &request, method, method_ok, |head| &mut head.method)
+    })?;
     interface.local("[method]outgoing-request.path-with-query", |host, (request,): (Of,)| {
         let path = host.table().get(&request)?.head.path.clone();
         host.charge(path.as_ref().map_or(0, String::len))?;
@@ -267,42 +246,29 @@ fn define_parts(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.local("[method]outgoing-request.scheme", |host, (request,): (Of,)| {
         Ok((host.table().get(&request)?.head.scheme.clone(),))
     })?;
-    interface.local(
-        "[method]outgoing-request.set-scheme",
-        |host, (request, scheme): (Of, Option<Scheme>)| set(host, &request, scheme, scheme_ok, |head| &mut head.scheme),
-    )?;
+    interface.local("[method]outgoing-request.set-scheme", |host, (request, scheme): (Of, Option<Scheme>)| {
+        set(host, &request, scheme, scheme_ok, |head| &mut head.scheme)
+    })?;
     interface.local("[method]outgoing-request.authority", |host, (request,): (Of,)| {
         let authority = host.table().get(&request)?.head.authority.clone();
         host.charge(authority.as_ref().map_or(0, String::len))?;
         Ok((authority,))
     })?;
-    interface.local(
-        "[method]outgoing-request.set-authority",
-        |host, (request, authority): (Of, Option<String>)| {
-            host.charge(authority.as_ref().map_or(0, String::len))?;
-            set(host, &request, authority, authority_ok, |head| &mut head.authority)
-        },
-    )
+    interface.local("[method]outgoing-request.set-authority", |host, (request, authority): (Of, Option<String>)| {
+        host.charge(authority.as_ref().map_or(0, String::len))?;
+        set(host, &request, authority, authority_ok, |head| &mut head.authority)
+    })
 }
 
 /// The body can be had once.
 fn take_body(host: &mut Host<'_>, (request,): (Of,)) -> wasmtime::Result<(Result<Resource<OutgoingBody>, ()>,)> {
     let table = host.table();
     let owner = Owner::Request(table.key(&request)?);
-    let OutgoingRequest {
-        head,
-        body: Gathering::Untaken,
-    } = table.get(&request)?
-    else {
+    let OutgoingRequest { head, body: Gathering::Untaken } = table.get(&request)? else {
         return Ok((Err(()),));
     };
     let promised = head.headers.length();
-    let body = table.push(OutgoingBody {
-        bytes: Vec::new(),
-        promised,
-        is_written: false,
-        owner,
-    })?;
+    let body = table.push(OutgoingBody { bytes: Vec::new(), promised, is_written: false, owner })?;
     let key = table.key(&body)?;
     table.change(&request, |request| request.body = Gathering::Taken(key))?;
     Ok((Ok(body),))
@@ -310,17 +276,14 @@ fn take_body(host: &mut Host<'_>, (request,): (Of,)) -> wasmtime::Result<(Result
 
 fn define_body(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     interface.resource_with::<OutgoingBody>("outgoing-body", lose)?;
-    interface.local(
-        "[method]outgoing-body.write",
-        |host, (body,): (Resource<OutgoingBody>,)| {
-            let table = host.table();
-            let key = table.key(&body)?;
-            if table.change(&body, |body| std::mem::replace(&mut body.is_written, true))? {
-                return Ok((Err(()),));
-            }
-            Ok((Ok(table.push(OutputStream::Body(key))?),))
-        },
-    )?;
+    interface.local("[method]outgoing-body.write", |host, (body,): (Resource<OutgoingBody>,)| {
+        let table = host.table();
+        let key = table.key(&body)?;
+        if table.change(&body, |body| std::mem::replace(&mut body.is_written, true))? {
+            return Ok((Err(()),));
+        }
+        Ok((Ok(table.push(OutputStream::Body(key))?),))
+    })?;
     interface.asking("[static]outgoing-body.finish", FETCHES, finish)
 }
 
@@ -329,12 +292,12 @@ fn lose(wasi: &mut Wasi, body: OutgoingBody) {
     let table = &mut wasi.table;
     // An owner that is gone has nothing to lose.
     let _ = match body.owner {
-        Owner::Request(key) => table
-            .find(key)
-            .map(|request| table.change(&request, |request| request.body = Gathering::Lost)),
-        Owner::Future(key) => table
-            .find(key)
-            .map(|future| table.change(&future, |future| *future = FutureResponse::ready(Err(lost())))),
+        Owner::Request(key) => {
+            table.find(key).map(|request| table.change(&request, |request| request.body = Gathering::Lost))
+        }
+        Owner::Future(key) => {
+            table.find(key).map(|future| table.change(&future, |future| *future = FutureResponse::ready(Err(lost()))))
+        }
     };
 }
 
@@ -345,9 +308,7 @@ fn finish(host: &mut Asking<'_>, (body, trailers): Finished) -> wasmtime::Result
     let trailers = trailers.map(|trailers| host.table().take(trailers)).transpose()?;
     if trailers.is_some_and(|trailers| !trailers.is_empty()) {
         lose(host.wasi(), body);
-        return Ok((Err(ErrorCode::InternalError(Some(
-            "a request can't have trailers here".into(),
-        ))),));
+        return Ok((Err(ErrorCode::InternalError(Some("a request can't have trailers here".into()))),));
     }
     let len = body.bytes.len() as u64;
     if body.promised.is_some_and(|promised| promised != len) {
@@ -357,27 +318,18 @@ fn finish(host: &mut Asking<'_>, (body, trailers): Finished) -> wasmtime::Result
     match body.owner {
         Owner::Request(key) => {
             if let Some(request) = host.table().find(key) {
-                host.table()
-                    .change(&request, |request| request.body = Gathering::Whole(body.bytes))?;
+                host.table().change(&request, |request| request.body = Gathering::Whole(body.bytes))?;
             }
         }
         Owner::Future(key) => {
             // The guest may have dropped the future: then nobody wants the response, and nothing is sent.
             let future = host.table().find(key);
-            let waiting = future
-                .map(|future| host.table().change(&future, FutureResponse::take_request))
-                .transpose()?;
+            let waiting =
+                future.map(|future| host.table().change(&future, FutureResponse::take_request)).transpose()?;
             if let Some(request) = waiting.flatten() {
-                let response = fetch(
-                    host,
-                    Request {
-                        body: body.bytes.into(),
-                        ..request
-                    },
-                )?;
+                let response = fetch(host, Request { body: body.bytes.into(), ..request })?;
                 if let Some(future) = host.table().find(key) {
-                    host.table()
-                        .change(&future, |future| *future = FutureResponse::ready(response))?;
+                    host.table().change(&future, |future| *future = FutureResponse::ready(response))?;
                 }
             }
         }
@@ -394,9 +346,7 @@ fn define_options(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
         Ok((if duration.is_none() { Ok(()) } else { Err(()) },))
     }
     interface.resource::<RequestOptions>("request-options")?;
-    interface.local("[constructor]request-options", |host, (): ()| {
-        Ok((host.table().push(RequestOptions)?,))
-    })?;
+    interface.local("[constructor]request-options", |host, (): ()| Ok((host.table().push(RequestOptions)?,)))?;
     interface.local("[method]request-options.connect-timeout", get)?;
     interface.local("[method]request-options.set-connect-timeout", set)?;
     interface.local("[method]request-options.first-byte-timeout", get)?;
@@ -417,19 +367,13 @@ mod tests {
             path: path.map(str::to_owned),
             headers: Fields::default(),
         };
-        head.compose().map_or_else(
-            |_| panic!("{authority} and {path:?} make no URL"),
-            |request| request.url,
-        )
+        head.compose().map_or_else(|_| panic!("{authority} and {path:?} make no URL"), |request| request.url)
     }
 
     #[test]
     fn urls_are_put_together() {
         assert_eq!(url("example.com", None), "https://example.com/");
-        assert_eq!(
-            url("example.com:8080", Some("/a?b=c")),
-            "https://example.com:8080/a?b=c"
-        );
+        assert_eq!(url("example.com:8080", Some("/a?b=c")), "https://example.com:8080/a?b=c");
         assert_eq!(url("example.com", Some("?b")), "https://example.com/?b");
     }
 

@@ -49,11 +49,7 @@ impl Kept for FutureResponse {
     fn weight(&self) -> usize {
         match &self.0 {
             Stage::Waiting(request) => {
-                let headers: usize = request
-                    .headers
-                    .iter()
-                    .map(|header| header.name.len() + header.value.len())
-                    .sum();
+                let headers: usize = request.headers.iter().map(|header| header.name.len() + header.value.len()).sum();
                 request.url.len() + headers
             }
             Stage::Here(response) => response.as_ref().as_ref().map_or(0, IncomingResponse::weight),
@@ -71,11 +67,7 @@ pub(super) struct IncomingResponse {
 
 impl IncomingResponse {
     pub(super) fn new(status: u16, headers: Fields, body: Vec<u8>) -> Self {
-        Self {
-            status,
-            headers,
-            body: Some(body),
-        }
+        Self { status, headers, body: Some(body) }
     }
 }
 
@@ -111,23 +103,18 @@ pub(super) fn define(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
 fn define_future(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     type Of = Resource<FutureResponse>;
     interface.resource::<FutureResponse>("future-incoming-response")?;
-    interface.local(
-        "[method]future-incoming-response.subscribe",
-        |host, (future,): (Of,)| {
-            let key = host.table().key(&future)?;
-            Ok((host.table().push(Pollable::Response(key))?,))
-        },
-    )?;
+    interface.local("[method]future-incoming-response.subscribe", |host, (future,): (Of,)| {
+        let key = host.table().key(&future)?;
+        Ok((host.table().push(Pollable::Response(key))?,))
+    })?;
     interface.local("[method]future-incoming-response.get", |host, (future,): (Of,)| {
-        let stage = host
-            .table()
-            .change(&future, |future| match std::mem::replace(&mut future.0, Stage::Got) {
-                Stage::Waiting(request) => {
-                    future.0 = Stage::Waiting(request);
-                    None
-                }
-                stage => Some(stage),
-            })?;
+        let stage = host.table().change(&future, |future| match std::mem::replace(&mut future.0, Stage::Got) {
+            Stage::Waiting(request) => {
+                future.0 = Stage::Waiting(request);
+                None
+            }
+            stage => Some(stage),
+        })?;
         Ok((match stage {
             Some(Stage::Here(response)) => Some(Ok(match *response {
                 Ok(response) => Ok(host.table().push(response)?),
@@ -151,12 +138,10 @@ fn define_response(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
         Ok((host.table().push(copy)?,))
     })?;
     interface.local("[method]incoming-response.consume", |host, (response,): (Of,)| {
-        Ok(
-            (match host.table().change(&response, |response| response.body.take())? {
-                Some(bytes) => Ok(host.table().push(IncomingBody(Some(bytes)))?),
-                None => Err(()),
-            },),
-        )
+        Ok((match host.table().change(&response, |response| response.body.take())? {
+            Some(bytes) => Ok(host.table().push(IncomingBody(Some(bytes)))?),
+            None => Err(()),
+        },))
     })
 }
 
@@ -180,13 +165,10 @@ type Trailers = Result<Option<Resource<Fields>>, ErrorCode>;
 fn define_trailers(interface: &mut Interface<'_>) -> wasmtime::Result<()> {
     type Of = Resource<FutureTrailers>;
     interface.resource::<FutureTrailers>("future-trailers")?;
-    interface.local("[method]future-trailers.subscribe", |host, (_,): (Of,)| {
-        Ok((host.table().push(Pollable::Ready)?,))
-    })?;
+    interface
+        .local("[method]future-trailers.subscribe", |host, (_,): (Of,)| Ok((host.table().push(Pollable::Ready)?,)))?;
     interface.local("[method]future-trailers.get", |host, (trailers,): (Of,)| {
-        let is_got = host
-            .table()
-            .change(&trailers, |trailers| std::mem::replace(&mut trailers.is_got, true))?;
+        let is_got = host.table().change(&trailers, |trailers| std::mem::replace(&mut trailers.is_got, true))?;
         let got: Result<Trailers, ()> = if is_got { Err(()) } else { Ok(Ok(None)) };
         Ok((Some(got),))
     })
