@@ -101,8 +101,8 @@ fn what_is_wrong_with_a_grant_is_said() {
     assert_eq!(says("http:a:0"), "`http:a:0` is not a grant: the port must be 1 to 65535 without leading zeros");
     assert_eq!(
         says("http:u@a"),
-        "`http:u@a` is not a grant: the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`; no \
-         user information"
+        "`http:u@a` is not a grant: the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`, \
+         and no user information"
     );
     assert_eq!(
         says("agent:A"),

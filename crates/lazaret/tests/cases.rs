@@ -5,9 +5,13 @@
 //! is said now into the files.
 
 #![allow(
+    clippy::disallowed_macros,
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    reason = "a test prepares files, starts the command and reads its cases"
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test acts on the real machine, says what it expects and prints what it counted"
 )]
 
 mod support {

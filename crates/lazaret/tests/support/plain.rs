@@ -35,7 +35,7 @@ fn is_hex(text: &str) -> bool {
 /// Whether a number here depends on what things cost, or on what a toolchain made of a guest.
 fn counted(before: &str, after: &str) -> bool {
     let named = ["fuel    ", "\"fuel\": "].iter().any(|name| before.ends_with(name));
-    named || [" fuel", " page"].iter().any(|unit| after.starts_with(unit))
+    (named && !after.starts_with(',')) || [" fuel", " page"].iter().any(|unit| after.starts_with(unit))
 }
 
 /// What a word is called, if it is one of those.

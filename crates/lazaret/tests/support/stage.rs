@@ -241,9 +241,9 @@ impl Stage {
             let (fault, path) =
                 fault.split_once(" on ").map_or((fault.as_str(), None), |(fault, path)| (fault, Some(path)));
             let inject = format!("inject={fault}");
-            let path = path.into_iter().flat_map(|path| ["-P", path]);
-            let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &inject].into_iter().chain(path);
-            program.splice(0..0, strace.map(str::to_owned).collect::<Vec<_>>());
+            let path = path.map(|path| ["-P".to_owned(), self.dir.join(path).display().to_string()]);
+            let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &inject].map(str::to_owned);
+            program.splice(0..0, strace.into_iter().chain(path.into_iter().flatten()));
         }
         if self.as_nobody {
             let id = NOBODY.to_string();

@@ -54,7 +54,8 @@ impl<'a> Vandal<'a> {
 /// A bundle of fewer entries or checkpoints is a bundle too: the format says that they may be left out.
 fn says_less(bytes: &[u8], whole: &[u8]) -> bool {
     let (mut some, mut all) = (lines(bytes), lines(whole));
-    (some.pop(), all.pop());
+    some.pop();
+    all.pop();
     some.len() < all.len() && some.iter().all(|line| all.contains(line))
 }
 

@@ -66,8 +66,8 @@ fn live(root: &Path) -> Vec<Row> {
     create(&host, "gone", "rust-counter.wasm", &[]);
     host.remove(&id("gone")).expect("it can be removed");
     let send = |agent: &str, text: &str| host.send(&id(agent), message(text)).expect("a turn").seq;
-    for number in 0..ALPHA.len() {
-        send("alpha", ALPHA[number]);
+    for (number, text) in ALPHA.iter().enumerate() {
+        send("alpha", text);
         if let Some(text) = BETA.get(number) {
             send("beta", text);
         }
