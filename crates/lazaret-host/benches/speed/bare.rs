@@ -79,8 +79,8 @@ impl Bare {
         Self { engine, linked }
     }
 
-    /// A fresh instance, one call; the reply's body.
-    pub(crate) fn call(&self, body: &[u8]) -> Vec<u8> {
+    /// A fresh instance, one call; the reply's body, or the agent's own error.
+    pub(crate) fn call(&self, body: &[u8]) -> Result<Vec<u8>, String> {
         let mut store = Store::new(&self.engine, ());
         store.set_fuel(2_000_000_000).expect("fuel");
         store.set_epoch_deadline(u64::MAX);
@@ -90,8 +90,8 @@ impl Bare {
             .expect("the export of an agent");
         let message = Message { sender: None, content_type: "text/plain", body };
         match handle.call(&mut store, (message,)).expect("a call that returns").0 {
-            Ok(reply) => reply.body,
-            Err(Failure::BadInput(why) | Failure::Failed(why)) => panic!("the guest failed: {why}"),
+            Ok(reply) => Ok(reply.body),
+            Err(Failure::BadInput(why) | Failure::Failed(why)) => Err(why),
         }
     }
 }

@@ -22,7 +22,8 @@ impl World for Silence {
     }
 }
 
-/// A whole turn of a newborn agent in memory: instance, limits, call, and finding out what changed. Nothing is written.
+/// A turn of a newborn agent in memory, written nowhere. One that ends with the agent's own error keeps nothing, so it is
+/// woken memory, limits and call and no more; for one that replies, the pages that it changed are found and named as well.
 /// The anchor is a fresh instance of the same component on the same configuration, and the same call.
 pub(crate) fn instantiate() {
     let component = guests::counter();
@@ -31,22 +32,27 @@ pub(crate) fn instantiate() {
     let mut state = State::default();
     let _ = state.advance(&admitted.birth);
     state.settle(admitted.birth).expect("a heap");
-    let (input, budget) = (guests::message(b"recall"), Budget::default());
     let bare = Bare::new(&component);
-    let ours = || {
-        let terms = Terms { input: &input, budget: &budget };
-        let ran = turn::run(&admitted.program, &state, &terms, Box::new(Silence));
-        assert!(ran.change.is_some(), "the guest failed");
+    let measure = |body: &[u8], replies: bool| {
+        let (input, budget) = (guests::message(body), Budget::default());
+        let ours = || {
+            let terms = Terms { input: &input, budget: &budget };
+            let ran = turn::run(&admitted.program, &state, &terms, Box::new(Silence));
+            assert!(ran.ending.is_ok() && ran.change.is_some() == replies, "the guest did something else");
+        };
+        side_by_side(5_000, ours, || assert_eq!(bare.call(body).is_ok(), replies, "the guest did something else"))
     };
-    let pair = side_by_side(5_000, ours, || drop(bare.call(b"recall")));
-    pair.print("instantiate + call, not durable", "bare Wasmtime", " (target at most 1.5)");
+    measure(b"fail", false).print("instantiate + call, not durable", "bare Wasmtime", " (target at most 1.5)");
+    measure(b"recall", true).print("  and what changed is named", "bare Wasmtime", "");
 }
 
-/// Bytes that this process has made dirty on disks so far.
-fn written() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/io").expect("the kernel's account of reads and writes");
-    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes: "));
-    line.and_then(|number| number.parse().ok()).expect("bytes written")
+/// Bytes of disks that this thread has made dirty so far, and how long it was on a processor.
+fn account() -> (u64, Duration) {
+    let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/{file}")).expect("the kernel's account");
+    let (io, scheduled) = (read("io"), read("schedstat"));
+    let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: ")).and_then(|bytes| bytes.parse().ok());
+    let ran = scheduled.split(' ').next().and_then(|nanos| nanos.parse().ok());
+    (written.expect("bytes written"), Duration::from_nanos(ran.expect("time on a processor")))
 }
 
 /// A file to write into and flush, as long as need be, so that no flush moves its end.
@@ -82,27 +88,29 @@ impl Raw {
 /// call.
 pub(crate) fn durable() {
     const TURNS: usize = 2_000;
+    const ALONE: u32 = 500;
     let dir = guests::data_root();
     let component = guests::counter();
     let host = Host::open(&dir.path().join("root")).expect("a data root");
     let agent = guests::create(&host, "counter", &component);
-    let before = written();
     let mut pages = 0;
-    for _ in 0..200 {
+    let (bytes, ran) = account();
+    for _ in 0..ALONE {
         pages += guests::send(&host, &agent, b"add 1").pages;
     }
-    let bytes = (written() - before) / 200;
+    let (bytes, ran) = (account().0 - bytes, account().1 - ran);
+    let (bytes, ran) = (bytes / u64::from(ALONE), ran / ALONE);
     let mut raw = Raw::new(dir.path(), bytes as usize);
     let bare = Bare::new(&component);
     let anchor = || {
         raw.flush();
-        bare.call(b"recall");
+        bare.call(b"recall").expect("a reply");
     };
     let pair = side_by_side(TURNS, || drop(guests::send(&host, &agent, b"add 1")), anchor);
     pair.print("durable turn", "flush + bare Wasmtime", " (target at most 1.5)");
-    println!("  a turn changes {} pages and makes {bytes} bytes on disk dirty", pages / 200);
     let flush: Vec<Duration> = (0..500).map(|_| time(|| raw.flush())).collect();
-    println!("  the flush alone: {}", show(median(flush)));
+    let (flush, pages) = (show(median(flush)), pages / ALONE as usize);
+    println!("  {pages} pages changed, {bytes} bytes written, {} on the processor; the flush alone: {flush}", show(ran));
 }
 
 /// Heaps of two sizes, and turns that change few or many of their pages: the cost follows the pages.
@@ -150,7 +158,7 @@ pub(crate) fn effect() {
     let bare = Bare::new(&component);
     let measure = |asks: u32| {
         let message = asks.to_le_bytes();
-        side_by_side(200, || drop(guests::send(&host, &agent, &message)), || drop(bare.call(&message)))
+        side_by_side(200, || drop(guests::send(&host, &agent, &message)), || drop(bare.call(&message).expect("a reply")))
     };
     let (with, without) = (measure(ASKS), measure(0));
     let ours = with.ours.saturating_sub(without.ours) / ASKS;
