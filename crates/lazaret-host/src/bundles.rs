@@ -1,6 +1,7 @@
 //! Bundles: handing turns to a stranger, and being that stranger.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::str::FromStr;
 
 use lazaret_gate::bundle::{self, Builder, Checked};
@@ -12,7 +13,7 @@ use lazaret_store::{Batch, Change, Reader};
 
 use crate::error::HostError;
 use crate::host::Host;
-use crate::limits::MAX_BUNDLE_TURNS;
+use crate::limits::{MAX_BUNDLE_TURNS, REPLAY_RUN};
 use crate::replay::{Replayer, Source, Verdict};
 
 /// Turns to be exported or replayed: `AGENT`, `AGENT:TURN` or `AGENT:FIRST-LAST`.
@@ -75,37 +76,111 @@ impl Source for BundleSource<'_> {
 impl Host {
     /// The records of the selected turns, with their places in the journal.
     pub fn turns(&self, selection: &Selection) -> Result<Vec<(u64, TurnRecord)>, HostError> {
-        let row = self.store.agent(&selection.agent)?.ok_or_else(|| HostError::NoAgent(selection.agent.to_string()))?;
-        let (first, last) = selection.turns.unwrap_or((1, row.turn));
-        if last > row.turn {
-            return Err(HostError::NoTurn { agent: row.agent, turn: last, taken: row.turn });
-        }
-        let mut turns = Vec::new();
-        for turn in first..=last {
-            let absent = || HostError::NoTurn { agent: row.agent.clone(), turn, taken: row.turn };
-            let seq = self.store.turn_entry(&row.agent, turn)?.ok_or_else(absent)?;
-            match read_entry(&self.store, seq)?.body {
-                Body::Turn(record) if record.turn == turn && record.agent == row.agent => turns.push((seq, *record)),
-                _ => return Err(absent()),
-            }
-        }
-        Ok(turns)
+        let (first, seqs) = self.places(selection)?;
+        self.records(&selection.agent, first, &seqs)
     }
 
-    /// Replays the selected turns, telling `each` as it goes.
+    /// The first of the selected turns, and where it and those after it stand in the journal.
+    fn places(&self, selection: &Selection) -> Result<(u64, Vec<u64>), HostError> {
+        let row = self.store.agent(&selection.agent)?.ok_or_else(|| HostError::NoAgent(selection.agent.to_string()))?;
+        let (first, last) = selection.turns.unwrap_or((1, row.turn));
+        let absent = || HostError::NoTurn { agent: row.agent.clone(), turn: last, taken: row.turn };
+        if last > row.turn {
+            return Err(absent());
+        }
+        if first == last {
+            return Ok((first, vec![self.store.turn_entry(&row.agent, last)?.ok_or_else(absent)?]));
+        }
+        let mut seqs = self.store.agent_entries(&row.agent, Some("turn"), None)?;
+        let index = |turn: u64| usize::try_from(turn).unwrap_or(usize::MAX);
+        seqs.truncate(index(last));
+        seqs.drain(..index(first.saturating_sub(1)).min(seqs.len()));
+        Ok((first, seqs))
+    }
+
+    /// The records at these places, which are an agent's turns one after the other.
+    fn records(&self, agent: &AgentId, first: u64, seqs: &[u64]) -> Result<Vec<(u64, TurnRecord)>, HostError> {
+        let mut records = Vec::with_capacity(seqs.len());
+        let mut add = |turn: u64, seq: u64, bytes: &[u8]| match Entry::read(bytes)?.body {
+            Body::Turn(record) if record.turn == turn && record.agent == *agent => {
+                records.push((seq, *record));
+                Ok(())
+            }
+            _ => Err(HostError::NoTurn { agent: agent.clone(), turn, taken: turn.saturating_sub(1) }),
+        };
+        let mut wanted = (first..).zip(seqs.iter().copied()).peekable();
+        while let Some((turn, seq)) = wanted.next() {
+            // Entries that stand side by side are read in one go.
+            let mut end = seq + 1;
+            let mut run = vec![(turn, seq)];
+            while let Some(next) = wanted.next_if(|(_, next)| *next == end) {
+                run.push(next);
+                end += 1;
+            }
+            let mut entries = Vec::with_capacity(run.len());
+            self.store.entries(seq..end, |_, bytes| {
+                entries.push(bytes.to_vec());
+                ControlFlow::Continue(())
+            })?;
+            run.iter().zip(&entries).try_for_each(|((turn, seq), bytes)| add(*turn, *seq, bytes))?;
+        }
+        Ok(records)
+    }
+
+    /// Replays the selected turns; tells `each` of them in order. Every turn begins with an image of its own, so many of
+    /// them are replayed on as many threads as there are processors.
     pub fn replay(
         &self,
         selection: &Selection,
         mut each: impl FnMut(u64, &TurnRecord, &Verdict),
     ) -> Result<Vec<Verdict>, HostError> {
+        let (first, seqs) = self.places(selection)?;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(seqs.len() / REPLAY_RUN).max(1);
+        let share = seqs.len().div_ceil(threads).max(1);
+        let mut shares = (first..).step_by(share).zip(seqs.chunks(share));
+        let agent = &selection.agent;
+        std::thread::scope(|scope| {
+            let own = shares.next();
+            let others = shares.map(|(first, seqs)| {
+                scope.spawn(move || {
+                    let mut replayed = Vec::new();
+                    self.replay_run(agent, first, seqs, |seq, record, verdict| replayed.push((seq, record, verdict)))?;
+                    Ok(replayed)
+                })
+            });
+            let others: Vec<_> = others.collect();
+            let mut verdicts = Vec::with_capacity(seqs.len());
+            let mut tell = |seq, record: TurnRecord, verdict| {
+                each(seq, &record, &verdict);
+                verdicts.push(verdict);
+            };
+            if let Some((first, seqs)) = own {
+                self.replay_run(agent, first, seqs, &mut tell)?;
+            }
+            for other in others {
+                let replayed: Result<_, HostError> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                replayed?.into_iter().for_each(|(seq, record, verdict)| tell(seq, record, verdict));
+            }
+            Ok(verdicts)
+        })
+    }
+
+    /// Replays turns that follow each other, reading some of them at a time.
+    fn replay_run(
+        &self,
+        agent: &AgentId,
+        first: u64,
+        seqs: &[u64],
+        mut each: impl FnMut(u64, TurnRecord, Verdict),
+    ) -> Result<(), HostError> {
         let mut replayer = Replayer::new(&self.engine, self);
-        let mut verdicts = Vec::new();
-        for (seq, record) in self.turns(selection)? {
-            let verdict = replayer.verify(&record);
-            each(seq, &record, &verdict);
-            verdicts.push(verdict);
+        for (first, seqs) in (first..).step_by(REPLAY_RUN).zip(seqs.chunks(REPLAY_RUN)) {
+            for (seq, record) in self.records(agent, first, seqs)? {
+                let verdict = replayer.verify(&record);
+                each(seq, record, verdict);
+            }
         }
-        Ok(verdicts)
+        Ok(())
     }
 
     /// Writes a bundle of the selected turns. Signs and keeps a checkpoint, so that the next bundle can show that the
@@ -141,9 +216,7 @@ impl Host {
     fn bundle_entries(&self, selections: &[Selection]) -> Result<BTreeSet<u64>, HostError> {
         let mut seqs = BTreeSet::from([0]);
         for selection in selections {
-            for (seq, _) in self.turns(selection)? {
-                seqs.insert(seq);
-            }
+            seqs.extend(self.places(selection)?.1);
             seqs.extend(self.store.agent_entries(&selection.agent, Some("agent-created"), None)?);
         }
         if seqs.len() > MAX_BUNDLE_TURNS {

@@ -12,3 +12,6 @@ pub(crate) const DELIVERIES: usize = 100;
 
 /// Turns in one bundle.
 pub(crate) const MAX_BUNDLE_TURNS: usize = 100_000;
+
+/// Turns that are read at once to be replayed, and the fewest that are worth a thread of their own.
+pub(crate) const REPLAY_RUN: usize = 128;

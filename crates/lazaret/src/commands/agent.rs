@@ -218,14 +218,21 @@ struct Look<'a> {
     find: Option<&'a str>,
 }
 
+/// An agent's image, every page of it.
+pub(crate) fn read_image(reader: &Reader, row: &AgentRow, digest: &Digest) -> Result<(Image, State), Failure> {
+    let damaged = |why: String| Failure::Mismatch(format!("the image of `{}` can't be read: {why}", row.agent));
+    let bytes = reader.blob(digest).map_err(|why| damaged(why.to_string()))?;
+    let image: Image = canonical::decode(&bytes).map_err(|why| damaged(why.to_string()))?;
+    let fetch = |digest: &Digest| reader.blob(digest).map_err(|why| why.to_string());
+    let state = State::wake(&image, fetch).map_err(|why| damaged(why.to_string()))?;
+    Ok((image, state))
+}
+
 fn show_memory(reader: &Reader, row: &AgentRow, look: &Look<'_>, ui: &Ui) -> Result<Code, Failure> {
     let digest = row
         .image
         .ok_or_else(|| Failure::Input(format!("agent `{}` is stateless: it has no memory between turns", row.agent)))?;
-    let damaged = |why: String| Failure::Mismatch(format!("the image of `{}` can't be read: {why}", row.agent));
-    let image: Image = canonical::decode(&reader.blob(&digest)?).map_err(|why| damaged(why.to_string()))?;
-    let fetch = |digest: &Digest| reader.blob(digest).map_err(|why| why.to_string());
-    let state = State::wake(&image, fetch).map_err(|why| damaged(why.to_string()))?;
+    let (image, state) = read_image(reader, row, &digest)?;
     if look.at.is_none() && look.find.is_none() {
         return show_layout(row, &image, ui);
     }

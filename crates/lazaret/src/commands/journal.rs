@@ -6,9 +6,10 @@ use clap::Subcommand;
 use lazaret_gate::entry::Entry;
 use lazaret_gate::record::{Body, Ending};
 use lazaret_gate::{Digest, merkle};
-use lazaret_store::{Batch, Change, Reader};
+use lazaret_store::{AgentState, Batch, Change, Reader};
 use serde_json::json;
 
+use super::agent::read_image;
 use super::terms::whole;
 use super::{open_host, open_reader};
 use crate::cli::Cli;
@@ -142,7 +143,11 @@ fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
     let verified = verified.map_err(|why| Failure::Mismatch(format!("the journal is not what was signed: {why}")))?;
     reader.verify_state()?;
     let (checkpoint, _) = reader.head()?;
-    let agents = reader.agents()?.len() as u64;
+    let rows = reader.agents()?;
+    for row in rows.iter().filter(|row| row.state != AgentState::Removed) {
+        row.image.map(|image| read_image(reader, row, &image)).transpose()?;
+    }
+    let agents = rows.len() as u64;
     ui.json(&json!({
         "entries": verified.entries, "checkpoints": verified.checkpoints, "agents": agents,
         "root": STANDARD.encode(checkpoint.root), "key": reader.verifier().to_text(),
