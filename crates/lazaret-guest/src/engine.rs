@@ -1,6 +1,6 @@
 //! The engine: one configuration, named by its digest, and the clock behind the wall-time backstop.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lazaret_gate::Digest;
@@ -127,50 +127,68 @@ fn digest() -> Digest {
 /// A thread that moves the engine's epoch while any guest runs, and sleeps otherwise.
 #[derive(Default)]
 struct Ticker {
-    running: Mutex<Option<u32>>,
+    ticks: Mutex<Ticks>,
     wake: Condvar,
+}
+
+#[derive(Default)]
+struct Ticks {
+    /// Guests that run now.
+    running: u32,
+    /// There is a thread.
+    started: bool,
+    /// It waits for a guest to run; otherwise nobody has to wake it.
+    asleep: bool,
 }
 
 /// While this lives, the clock ticks.
 pub(crate) struct Ticking(Arc<Ticker>);
 
 impl Ticker {
+    fn ticks(&self) -> MutexGuard<'_, Ticks> {
+        self.ticks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn start(self: Arc<Self>, engine: &wasmtime::Engine) -> Ticking {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *running {
-            Some(count) => *count += 1,
-            None => {
-                *running = Some(1);
-                let weak = (Arc::downgrade(&self), engine.weak());
-                // If no thread can be had, guests still end by fuel; the wall clock is the backstop.
-                let _ = std::thread::Builder::new().name("lazaret-ticker".into()).spawn(move || {
-                    while let (Some(ticker), Some(engine)) = (weak.0.upgrade(), weak.1.upgrade()) {
-                        let count = ticker.running.lock().unwrap_or_else(PoisonError::into_inner);
-                        let idle = |count: &mut Option<u32>| *count == Some(0);
-                        let wait = ticker.wake.wait_timeout_while(count, 100 * TICK, idle);
-                        let (count, waited) = wait.unwrap_or_else(PoisonError::into_inner);
-                        drop(count);
-                        if waited.timed_out() {
-                            continue;
-                        }
-                        drop(ticker);
-                        #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is a real clock's tick")]
-                        std::thread::sleep(TICK);
-                        engine.increment_epoch();
-                    }
-                });
-            }
+        let mut ticks = self.ticks();
+        ticks.running += 1;
+        if ticks.asleep {
+            self.wake.notify_one();
         }
-        self.wake.notify_all();
-        drop(running);
+        if !std::mem::replace(&mut ticks.started, true) {
+            let weak = (Arc::downgrade(&self), engine.weak());
+            // If no thread can be had, guests still end by fuel; the wall clock is the backstop.
+            let _ = std::thread::Builder::new().name("lazaret-ticker".into()).spawn(move || {
+                while let (Some(ticker), Some(engine)) = (weak.0.upgrade(), weak.1.upgrade()) {
+                    if !ticker.guest_runs() {
+                        continue;
+                    }
+                    drop(ticker);
+                    #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is a real clock's tick")]
+                    std::thread::sleep(TICK);
+                    engine.increment_epoch();
+                }
+            });
+        }
+        drop(ticks);
         Ticking(self)
+    }
+
+    /// Waits for a guest to run. False if none did for a while: the engine may be gone meanwhile.
+    fn guest_runs(&self) -> bool {
+        let mut ticks = self.ticks();
+        ticks.asleep = ticks.running == 0;
+        let idle = |ticks: &mut Ticks| ticks.running == 0;
+        let (mut ticks, waited) =
+            self.wake.wait_timeout_while(ticks, 100 * TICK, idle).unwrap_or_else(PoisonError::into_inner);
+        ticks.asleep = false;
+        !waited.timed_out()
     }
 }
 
 impl Drop for Ticking {
     fn drop(&mut self) {
-        if let Some(count) = &mut *self.0.running.lock().unwrap_or_else(PoisonError::into_inner) {
-            *count = count.saturating_sub(1);
-        }
+        let mut ticks = self.0.ticks();
+        ticks.running = ticks.running.saturating_sub(1);
     }
 }

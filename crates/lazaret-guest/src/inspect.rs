@@ -77,7 +77,7 @@ pub enum Unfit {
     )]
     CoreModule,
     /// Too much of something.
-    #[error("{what}: {found}, and the most is {most}")]
+    #[error("{what} is {found}, and the most is {most}")]
     TooLarge {
         /// Of what.
         what: &'static str,

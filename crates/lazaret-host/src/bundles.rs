@@ -95,6 +95,9 @@ impl Host {
         let index = |turn: u64| usize::try_from(turn).unwrap_or(usize::MAX);
         seqs.truncate(index(last));
         seqs.drain(..index(first.saturating_sub(1)).min(seqs.len()));
+        if seqs.len() as u64 != (last + 1).saturating_sub(first) {
+            return Err(absent());
+        }
         Ok((first, seqs))
     }
 
@@ -158,7 +161,8 @@ impl Host {
                 self.replay_run(agent, first, seqs, &mut tell)?;
             }
             for other in others {
-                let replayed: Result<_, HostError> = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                let replayed: Result<_, HostError> =
+                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 replayed?.into_iter().for_each(|(seq, record, verdict)| tell(seq, record, verdict));
             }
             Ok(verdicts)

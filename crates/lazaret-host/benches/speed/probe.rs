@@ -18,6 +18,7 @@ fn each(what: &str, n: u32, mut f: impl FnMut()) {
     println!("  {what}: {:.1} µs", t[t.len() / 2].as_secs_f64() * 1e6);
 }
 pub(crate) fn probe() {
+    faults();
     let dir = guests::data_root();
     let host = Host::open(&dir.path().join("root")).unwrap();
     let agent = guests::create(&host, "counter", &guests::counter());
@@ -51,4 +52,46 @@ pub(crate) fn probe() {
     });
     each("turns()", 20, || drop(host.turns(&Selection { agent: agent.clone(), turns: None }).unwrap()));
     each("send", 500, || drop(guests::send(&host, &agent, b"add 1")));
+}
+
+fn minflt() -> u64 {
+    std::fs::read_to_string("/proc/thread-self/stat")
+        .unwrap()
+        .rsplit(')')
+        .next()
+        .unwrap()
+        .split_whitespace()
+        .nth(7)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+struct Silence;
+impl lazaret_guest::World for Silence {
+    fn ask(&mut self, _: lazaret_gate::Effect) -> Result<lazaret_gate::Outcome, lazaret_gate::Halt> {
+        Err(lazaret_gate::Halt::Stopped("x".into()))
+    }
+}
+pub(crate) fn faults() {
+    let component = guests::counter();
+    let engine = lazaret_guest::Engine::new().unwrap();
+    let admitted = engine.admit(&component).unwrap();
+    let mut state = lazaret_guest::State::default();
+    let _ = state.advance(&admitted.birth);
+    state.settle(admitted.birth).unwrap();
+    let bare = crate::bare::Bare::new(&component);
+    for body in [&b"fail"[..], b"recall"] {
+        let (input, budget) = (guests::message(body), lazaret_gate::Budget::default());
+        let before = minflt();
+        for _ in 0..1000 {
+            let terms = lazaret_guest::Terms { input: &input, budget: &budget };
+            lazaret_guest::turn::run(&admitted.program, &state, &terms, Box::new(Silence));
+        }
+        let ours = minflt() - before;
+        let before = minflt();
+        for _ in 0..1000 {
+            let _ = bare.call(body);
+        }
+        println!("faults per call: ours {} bare {}", ours as f64 / 1000.0, (minflt() - before) as f64 / 1000.0);
+    }
 }
