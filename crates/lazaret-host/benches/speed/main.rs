@@ -17,7 +17,6 @@
 mod bare;
 mod guests;
 mod metering;
-mod probe;
 mod replay;
 mod timing;
 mod turns;
@@ -25,14 +24,13 @@ mod turns;
 /// A part of what is measured.
 type Part = (&'static str, fn());
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 6] = [
     ("instantiate", turns::instantiate),
     ("durable", turns::durable),
     ("heap", turns::heap),
     ("effect", turns::effect),
     ("replay", replay::replay),
     ("metering", metering::metering),
-    ("probe", probe::probe),
 ];
 
 fn main() {
