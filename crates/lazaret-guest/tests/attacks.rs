@@ -97,6 +97,7 @@ fn contain(engine: &Engine, attack: Attack) -> Result<String, String> {
 
 #[test]
 fn every_attack_is_contained() {
+    a_wrong_ending_is_an_escape();
     let engine = Engine::new().expect("the engine starts here");
     let good = root().join("guests/build/rust-counter.wasm");
     let good =
@@ -126,7 +127,7 @@ fn every_attack_is_contained() {
 }
 
 /// The judge says no when it must: a harness that can't fail shows nothing.
-#[test]
+/// The judge itself, judged. Called and not a test of its own: a second test's thread would be counted as an attack's.
 fn a_wrong_ending_is_an_escape() {
     let attack = |header: &str| Attack::parse(Path::new("a.wat"), &format!(";; attack: a\n{header}"));
     let judge = |header: &str, came: &Came| attack(header).expect("a lawful header").judge(came);
