@@ -126,8 +126,7 @@ fn every_attack_is_contained() {
     assert!(escaped.is_empty(), "{}", escaped.join("\n"));
 }
 
-/// The judge says no when it must: a harness that can't fail shows nothing.
-/// The judge itself, judged. Called and not a test of its own: a second test's thread would be counted as an attack's.
+/// The judge says no when it must: a harness that can't fail shows nothing. Called and not a test of its own: a second test's thread would be counted as an attack's.
 fn a_wrong_ending_is_an_escape() {
     let attack = |header: &str| Attack::parse(Path::new("a.wat"), &format!(";; attack: a\n{header}"));
     let judge = |header: &str, came: &Came| attack(header).expect("a lawful header").judge(came);

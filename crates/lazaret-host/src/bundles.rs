@@ -130,61 +130,24 @@ impl Host {
         Ok(records)
     }
 
-    /// Replays the selected turns; tells `each` of them in order. Every turn begins with an image of its own, so many of
-    /// them are replayed on as many threads as there are processors.
+    /// Replays the selected turns, telling `each` as it goes. On one thread: waking maps and unmaps memory, and where the
+    /// turns are short, a second thread of the same process slows that down by more than it gains.
     pub fn replay(
         &self,
         selection: &Selection,
         mut each: impl FnMut(u64, &TurnRecord, &Verdict),
     ) -> Result<Vec<Verdict>, HostError> {
         let (first, seqs) = self.places(selection)?;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(seqs.len() / REPLAY_RUN).max(1);
-        let share = seqs.len().div_ceil(threads).max(1);
-        let mut shares = (first..).step_by(share).zip(seqs.chunks(share));
-        let agent = &selection.agent;
-        std::thread::scope(|scope| {
-            let own = shares.next();
-            let others = shares.map(|(first, seqs)| {
-                scope.spawn(move || {
-                    let mut replayed = Vec::new();
-                    self.replay_run(agent, first, seqs, |seq, record, verdict| replayed.push((seq, record, verdict)))?;
-                    Ok(replayed)
-                })
-            });
-            let others: Vec<_> = others.collect();
-            let mut verdicts = Vec::with_capacity(seqs.len());
-            let mut tell = |seq, record: TurnRecord, verdict| {
+        let mut replayer = Replayer::new(&self.engine, self);
+        let mut verdicts = Vec::with_capacity(seqs.len());
+        for (first, seqs) in (first..).step_by(REPLAY_RUN).zip(seqs.chunks(REPLAY_RUN)) {
+            for (seq, record) in self.records(&selection.agent, first, seqs)? {
+                let verdict = replayer.verify(&record);
                 each(seq, &record, &verdict);
                 verdicts.push(verdict);
-            };
-            if let Some((first, seqs)) = own {
-                self.replay_run(agent, first, seqs, &mut tell)?;
-            }
-            for other in others {
-                let replayed: Result<_, HostError> =
-                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                replayed?.into_iter().for_each(|(seq, record, verdict)| tell(seq, record, verdict));
-            }
-            Ok(verdicts)
-        })
-    }
-
-    /// Replays turns that follow each other, reading some of them at a time.
-    fn replay_run(
-        &self,
-        agent: &AgentId,
-        first: u64,
-        seqs: &[u64],
-        mut each: impl FnMut(u64, TurnRecord, Verdict),
-    ) -> Result<(), HostError> {
-        let mut replayer = Replayer::new(&self.engine, self);
-        for (first, seqs) in (first..).step_by(REPLAY_RUN).zip(seqs.chunks(REPLAY_RUN)) {
-            for (seq, record) in self.records(agent, first, seqs)? {
-                let verdict = replayer.verify(&record);
-                each(seq, record, verdict);
             }
         }
-        Ok(())
+        Ok(verdicts)
     }
 
     /// Writes a bundle of the selected turns. Signs and keeps a checkpoint, so that the next bundle can show that the

@@ -13,5 +13,5 @@ pub(crate) const DELIVERIES: usize = 100;
 /// Turns in one bundle.
 pub(crate) const MAX_BUNDLE_TURNS: usize = 100_000;
 
-/// Turns that are read at once to be replayed, and the fewest that are worth a thread of their own.
+/// Turns that are read at once to be replayed.
 pub(crate) const REPLAY_RUN: usize = 128;

@@ -65,6 +65,12 @@ impl Desk {
         db::carry_over(&self.conn);
     }
 
+    /// Looks something up through the writing connection, whose pages are at hand. `None` while it isn't known what is on
+    /// disk.
+    pub(crate) fn look<T>(&self, read: impl FnOnce(&Connection) -> T) -> Option<T> {
+        (!self.uncertain).then(|| read(&self.conn))
+    }
+
     /// Writes a group in one transaction and answers each batch.
     pub(crate) fn commit(&mut self, group: Vec<Prepared>) -> Vec<Answer> {
         let count = group.len();

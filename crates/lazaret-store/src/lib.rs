@@ -39,6 +39,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
 
+use lazaret_gate::AgentId;
 use lazaret_gate::record::{Body, Genesis};
 
 pub use agents::{AgentRow, AgentState, NewAgent};
@@ -118,6 +119,18 @@ impl Store {
     /// A secret of this host for one purpose. It can't be told from random, and says nothing about the host's key.
     pub fn secret(&self, purpose: &str) -> [u8; 32] {
         self.key.secret(purpose)
+    }
+
+    /// One agent, even if removed. Like [`Reader::agent`], and faster between two commits.
+    pub fn agent(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
+        let found = self.writer.look(|conn| agents::find(conn, agent));
+        found.unwrap_or_else(|| self.reader.agent(agent))
+    }
+
+    /// A value of an agent's storage, and its version. Like [`Reader::storage_get`], and faster between two commits.
+    pub fn storage_get(&self, agent: &AgentId, key: &str) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+        let found = self.writer.look(|conn| storage::get(conn, agent, key));
+        found.unwrap_or_else(|| self.reader.storage_get(agent, key))
     }
 
     /// Writes a batch; returns when it is on disk. Any number of threads may do so at once.

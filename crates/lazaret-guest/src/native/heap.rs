@@ -14,6 +14,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, ftruncate, mem
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::{
     AsContext, Config, Global, GlobalType, LinearMemory, MemoryCreator, MemoryType, Mutability, Store, StoreContext,
     Val, ValType,
@@ -89,12 +90,17 @@ fn page_count(len: usize) -> usize {
 pub struct HeapFile {
     file: OwnedFd,
     len: usize,
+    /// No other heap file of this process has it, ever: a descriptor's number is used again.
+    id: u64,
 }
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 impl HeapFile {
     /// A heap of `len` zero bytes.
     pub fn new(len: usize) -> Result<HeapFile, HeapError> {
-        let mut heap = HeapFile { file: nameless_file().map_err(system("create a heap file"))?, len: 0 };
+        let file = nameless_file().map_err(system("create a heap file"))?;
+        let mut heap = HeapFile { file, len: 0, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) };
         heap.set_len(len)?;
         Ok(heap)
     }
@@ -166,6 +172,10 @@ impl HeapFile {
             return Err(HeapError::OutOfRange { index, pages });
         }
         Ok(u64::from(index) * PAGE as u64)
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     pub(super) fn descriptor(&self) -> BorrowedFd<'_> {

@@ -9,6 +9,8 @@
 use super::heap::{HeapFile, WASM_PAGE};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +30,7 @@ pub(super) struct Plan {
     pub(super) source: Option<Arc<HeapFile>>,
 }
 
-/// A reservation, unmapped when dropped.
+/// A reservation; unmapped when dropped, or kept for the same heap's next turn.
 #[derive(Debug)]
 pub(super) struct Region {
     reservation: NonNull<u8>,
@@ -59,6 +61,20 @@ impl Region {
         let file_len = plan.source.as_ref().map_or(0, |file| file.len());
         if file_len > plan.size || plan.size > plan.capacity {
             return Err(Errno::INVAL);
+        }
+        if let Some(file) = &plan.source
+            && let Some(spare) = Spare::take(file, plan.front, plan.capacity, reserved)
+        {
+            let region = Region {
+                reservation: spare.into_reservation(),
+                reserved,
+                front: plan.front,
+                capacity: plan.capacity,
+                size: AtomicUsize::new(file_len),
+                source: plan.source,
+            };
+            region.grow(plan.size)?;
+            return Ok(region);
         }
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
@@ -147,8 +163,74 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: this is the last owner, so nobody uses the addresses any more, and they are exactly what was
-        // reserved.
+        let (file, len) = self.source.as_ref().map_or((None, 0), |file| (Some(file.id()), file.len()));
+        let spare = Spare {
+            reservation: self.reservation,
+            reserved: self.reserved,
+            front: self.front,
+            capacity: self.capacity,
+            file,
+            len,
+        };
+        // A memory that grew has more behind its file than the next turn would find there.
+        // SAFETY: this is the last owner, so no guest runs on it and no reference lives.
+        if file.is_some() && self.size() == len && unsafe { self.discard() }.is_ok() {
+            spare.keep();
+        }
+    }
+}
+
+/// A reservation that nobody uses, with a heap file mapped into it and no byte of its own: waking the same heap again on
+/// the same thread needs no new mapping, which is most of what waking costs. Unmapped when dropped.
+///
+/// The file may change meanwhile, as nobody looks. It is found again by an identity that no other file ever has, so what
+/// one agent left can't be given to another.
+struct Spare {
+    reservation: NonNull<u8>,
+    reserved: usize,
+    front: usize,
+    capacity: usize,
+    file: Option<u64>,
+    /// The part of the file that is mapped.
+    len: usize,
+}
+
+/// Spares that a thread keeps. An agent has one or two memories, and its turns mostly follow each other.
+const SPARES: usize = 2;
+
+thread_local! {
+    static SPARE: RefCell<VecDeque<Spare>> = const { RefCell::new(VecDeque::new()) };
+}
+
+impl Spare {
+    /// The spare that maps just this file in just this way, if there is one.
+    fn take(file: &HeapFile, front: usize, capacity: usize, reserved: usize) -> Option<Spare> {
+        let fits = |spare: &Spare| {
+            spare.file == Some(file.id())
+                && spare.len == file.len()
+                && (spare.front, spare.capacity, spare.reserved) == (front, capacity, reserved)
+        };
+        SPARE.with_borrow_mut(|spares| spares.iter().position(fits).and_then(|at| spares.remove(at)))
+    }
+
+    fn into_reservation(self) -> NonNull<u8> {
+        std::mem::ManuallyDrop::new(self).reservation
+    }
+
+    /// Keeps it for this thread's next turns. If the thread is ending, it is dropped instead.
+    fn keep(self) {
+        let _ = SPARE.try_with(|spares| {
+            let mut spares = spares.borrow_mut();
+            spares.push_back(self);
+            if spares.len() > SPARES { spares.pop_front() } else { None }
+        });
+    }
+}
+
+impl Drop for Spare {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses the addresses: whoever did gave them up for this value to be made, and they are exactly what
+        // was reserved.
         let unmapped = unsafe { munmap(self.reservation.as_ptr().cast(), self.reserved) };
         debug_assert!(unmapped.is_ok(), "a heap's reservation could not be unmapped: {unmapped:?}");
     }

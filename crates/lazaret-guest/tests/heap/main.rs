@@ -48,6 +48,31 @@ fn a_woken_heap_is_the_one_that_slept() {
     }
 }
 
+/// A heap that didn't grow finds its mapping again. Three heaps of one size take turns on one thread, which keeps fewer
+/// mappings than that; each must meet its own bytes as they are now, with no page that counts as changed.
+#[test]
+fn mappings_that_are_used_again_hold_their_own_heap_as_it_is() {
+    let _process = shared();
+    let module = module(&kernel_engine(), GUEST);
+    let mut files: Vec<_> = (0..3).map(|_| full_file(MIB)).collect();
+    let mut seed = 11;
+    for turn in 0..40 {
+        let file = &mut files[random(&mut seed) % 3];
+        let mut expected = vec![[0; PAGE]; MIB / PAGE];
+        for (index, page) in expected.iter_mut().enumerate() {
+            file.read_page(index as u32, page).unwrap();
+        }
+        let mut live = Live::wake(&module, vec![file.clone()]);
+        assert_eq!(live.pages(), expected, "turn {turn}");
+        assert!(live.changed().is_empty(), "turn {turn}");
+        live.poke(random(&mut seed) % MIB, turn);
+        // A turn that isn't kept must leave nothing either.
+        if turn % 3 > 0 {
+            live.sleep(file);
+        }
+    }
+}
+
 #[test]
 fn exactly_the_written_pages_are_changed() {
     let _process = shared();

@@ -1,6 +1,7 @@
 //! Whether the host is as it was before an attack.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use lazaret_gate::record::Message;
 use lazaret_gate::{Budget, Ending, Grants};
@@ -43,7 +44,7 @@ impl Host {
             0 => {}
             panics => return Err(format!("{panics} panics")),
         }
-        let (threads, mappings) = (threads(), mappings());
+        let (threads, mappings) = (threads_down_to(self.threads), mappings());
         if threads > self.threads {
             return Err(format!("{threads} threads instead of {}", self.threads));
         }
@@ -85,6 +86,16 @@ fn read(path: &str) -> String {
 
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").expect("Linux lists threads in /proc").count()
+}
+
+/// The count of threads, once it is down to `most` or has had its time. Joining a thread returns a little before the
+/// kernel takes it off the list.
+fn threads_down_to(most: usize) -> usize {
+    let patience = Instant::now() + Duration::from_secs(10);
+    while threads() > most && Instant::now() < patience {
+        std::thread::yield_now();
+    }
+    threads()
 }
 
 fn mappings() -> usize {
