@@ -87,6 +87,11 @@ impl Default for Chain {
 }
 
 impl Chain {
+    /// Goes on after `len` entries of which the last hashes to `head`, as somebody found who followed them.
+    pub fn resume(len: u64, head: Digest) -> Self {
+        Self { next: len, head }
+    }
+
     /// How many entries were followed.
     pub fn len(&self) -> u64 {
         self.next

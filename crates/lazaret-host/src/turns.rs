@@ -209,9 +209,10 @@ impl Host {
         if traces.begun {
             changes.push(Change::Unfinished { agent: agent.clone(), turn: None });
         }
-        changes.push(Change::Turned { agent: agent.clone(), turn: record.turn, image: image_after, entry: 0, kept });
-        let entries = vec![Body::Turn(Box::new(record.clone()))];
-        let placed = self.store.commit(Batch { entries, changes })?;
+        changes.push(Change::Turned { agent, turn: record.turn, image: image_after, entry: 0, kept });
+        let entry = [Body::Turn(Box::new(record))];
+        let placed = self.store.commit_entries(&entry, changes)?;
+        let [Body::Turn(record)] = entry else { return Err(HostError::Halted("its record was lost".into())) };
         let placed = placed.first().ok_or_else(|| HostError::Halted("the journal gave it no place".into()))?;
         let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
         // Only now is the change true; a commit that failed leaves the state to be woken anew.
@@ -221,7 +222,7 @@ impl Host {
         if let Some(image) = image_after {
             self.keep_warm(slot, image, state);
         }
-        Ok(Turn { seq: placed.seq, hash: placed.hash, record, pages })
+        Ok(Turn { seq: placed.seq, hash: placed.hash, record: *record, pages })
     }
 
     /// A turn that could not be brought to an end.

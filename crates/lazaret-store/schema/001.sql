@@ -39,8 +39,8 @@ CREATE TRIGGER checkpoints_no_return BEFORE INSERT ON checkpoints
 WHEN NEW.size <= (SELECT coalesce(max(size), -1) FROM checkpoints)
 BEGIN SELECT RAISE(ABORT, 'checkpoints are append-only and grow'); END;
 
--- Where everything stands, in one row: the tree's right edge, the chain's end, the signed note over both, and how many
--- rows the other tables must have.
+-- Where everything stands, in one row: the tree's right edge, the chain's end, the signed note over both, how many rows
+-- the other tables must have, and the last commit of the log `lazaret.redo` that is in all of them.
 CREATE TABLE head (
     id          INTEGER PRIMARY KEY CHECK (id = 0),
     size        INTEGER NOT NULL,
@@ -50,6 +50,8 @@ CREATE TABLE head (
     agents      INTEGER NOT NULL,
     checkpoints INTEGER NOT NULL,
     messages    INTEGER NOT NULL,
+    applied     INTEGER NOT NULL,
+    mark        BLOB NOT NULL,
     digest      BLOB NOT NULL
 ) STRICT;
 

@@ -7,10 +7,12 @@ use lazaret_gate::{AgentId, Budget, Digest, Grants};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
+use crate::db::Pool;
 use crate::error::StoreError;
 use crate::head::Head;
+use crate::op::Op;
+use crate::recent::Recent;
 use crate::seal::{digest_of, seal};
-use crate::{mailbox, storage};
 
 /// What an agent is doing between turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,14 +105,10 @@ impl AgentRow {
         row.filter(|row| row.agent.as_str().as_bytes() == name).ok_or_else(damaged)
     }
 
-    fn write(&self, conn: &Connection) -> Result<(), StoreError> {
-        let bytes = serde_json::to_vec(self).map_err(|why| StoreError::bad(why.to_string()))?;
-        let digest = seal("agents", &[self.agent.as_str().as_bytes(), &bytes]);
-        conn.prepare_cached(
-            "INSERT INTO agents VALUES (?1, ?2, ?3)
-             ON CONFLICT (agent) DO UPDATE SET row = excluded.row, digest = excluded.digest",
-        )?
-        .execute(params![self.agent.as_str(), bytes, digest.0])?;
+    /// Adds the row to a commit.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), StoreError> {
+        let row = serde_json::to_vec(self).map_err(|why| StoreError::bad(why.to_string()))?;
+        Op::Row { agent: self.agent.as_str(), row: &row }.write(out);
         Ok(())
     }
 
@@ -120,6 +118,17 @@ impl AgentRow {
         let turn = turn.as_ref().map_or(&[][..], |turn| turn);
         self.trail = seal("trail", &[&self.trail.0, &seq.to_le_bytes(), kind.as_bytes(), turn]);
     }
+}
+
+/// Lays a row into the table.
+pub(crate) fn put(conn: &Connection, agent: &str, row: &[u8]) -> Result<(), StoreError> {
+    let digest = seal("agents", &[agent.as_bytes(), row]);
+    conn.prepare_cached(
+        "INSERT INTO agents VALUES (?1, ?2, ?3)
+         ON CONFLICT (agent) DO UPDATE SET row = excluded.row, digest = excluded.digest",
+    )?
+    .execute(params![agent, row, digest.0])?;
+    Ok(())
 }
 
 /// The trail of an agent without entries.
@@ -164,72 +173,77 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<AgentRow>, StoreError> {
     }
 }
 
+/// Where rows are found: those that recent commits left, and the tables for all others.
+pub(crate) struct Source<'a> {
+    pub(crate) pool: &'a Pool,
+    pub(crate) recent: &'a Recent,
+}
+
+impl Source<'_> {
+    fn row(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
+        match self.recent.row(agent) {
+            Some(row) => Ok(Some(row)),
+            None => self.pool.glance(|conn| look_up(conn, agent)),
+        }
+    }
+
+    /// A row that got lost would let a name be used twice.
+    fn check_count(&self) -> Result<(), StoreError> {
+        let same = self.pool.glance(|conn| {
+            let mut query = conn.prepare_cached("SELECT (SELECT count(*) FROM agents) IS (SELECT agents FROM head)")?;
+            Ok(query.query_row([], |row| row.get::<_, bool>(0))?)
+        })?;
+        if same { Ok(()) } else { Err(StoreError::damaged("the list of agents")) }
+    }
+}
+
 /// The rows that a group of batches has touched: each is read once and written once.
-#[derive(Default)]
-pub(crate) struct Loaded {
-    rows: BTreeMap<AgentId, AgentRow>,
-}
-
-impl Loaded {
-    /// A batch went well: what it touched is what the next one sees.
-    pub(crate) fn accept(&mut self, touched: BTreeMap<AgentId, AgentRow>) {
-        self.rows.extend(touched);
-    }
-
-    /// Writes all of it.
-    pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
-        self.rows.values().try_for_each(|row| row.write(conn))
-    }
-}
+pub(crate) type Rows = BTreeMap<AgentId, AgentRow>;
 
 /// The rows that one batch touches. Given up with the batch if it fails.
 pub(crate) struct Touched<'a> {
-    rows: BTreeMap<AgentId, AgentRow>,
-    before: &'a Loaded,
+    rows: Rows,
+    before: &'a Rows,
+    source: &'a Source<'a>,
 }
 
 impl<'a> Touched<'a> {
-    pub(crate) fn new(before: &'a Loaded) -> Self {
-        Self { rows: BTreeMap::new(), before }
+    pub(crate) fn new(before: &'a Rows, source: &'a Source<'a>) -> Self {
+        Self { rows: Rows::new(), before, source }
+    }
+
+    fn known(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
+        match self.rows.get(agent).or_else(|| self.before.get(agent)) {
+            Some(row) => Ok(Some(row.clone())),
+            None => self.source.row(agent),
+        }
     }
 
     /// A row to change, whatever its state.
-    pub(crate) fn any(&mut self, conn: &Connection, agent: &AgentId) -> Result<&mut AgentRow, StoreError> {
+    pub(crate) fn any(&mut self, agent: &AgentId) -> Result<&mut AgentRow, StoreError> {
+        let missing = || StoreError::NoSuchAgent { agent: agent.clone() };
         if !self.rows.contains_key(agent) {
-            let known = self.before.rows.get(agent).cloned();
-            let row = known.map_or_else(|| look_up(conn, agent), |row| Ok(Some(row)))?;
-            let row = row.ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })?;
+            let row = self.known(agent)?.ok_or_else(missing)?;
             self.rows.insert(agent.clone(), row);
         }
-        self.rows.get_mut(agent).ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })
+        self.rows.get_mut(agent).ok_or_else(missing)
     }
 
     /// A row to change, of an agent that wasn't removed.
-    pub(crate) fn living(&mut self, conn: &Connection, agent: &AgentId) -> Result<&mut AgentRow, StoreError> {
-        let row = self.any(conn, agent)?;
+    pub(crate) fn living(&mut self, agent: &AgentId) -> Result<&mut AgentRow, StoreError> {
+        let row = self.any(agent)?;
         match row.state {
             AgentState::Removed => Err(StoreError::NoSuchAgent { agent: agent.clone() }),
             _ => Ok(row),
         }
     }
 
-    /// A new row. Its storage begins here.
-    pub(crate) fn create(
-        &mut self,
-        conn: &Connection,
-        head: &mut Head,
-        new: NewAgent,
-        last_entry: Digest,
-    ) -> Result<(), StoreError> {
-        if look_up(conn, &new.agent)?.is_some() {
+    /// A new row.
+    pub(crate) fn create(&mut self, new: NewAgent, last_entry: Digest) -> Result<(), StoreError> {
+        if self.known(&new.agent)?.is_some() {
             return Err(StoreError::NameTaken { agent: new.agent });
         }
-        // A row that got lost would let a name be used twice.
-        let count: i64 = conn.prepare_cached("SELECT count(*) FROM agents")?.query_row([], |row| row.get(0))?;
-        if count.cast_unsigned() != head.agents {
-            return Err(StoreError::damaged("the list of agents"));
-        }
-        head.agents += 1;
+        self.source.check_count()?;
         let NewAgent { agent, component, world, engine, grants, budget, image, entry: _ } = new;
         let (state, unfinished, trail) = (AgentState::Asleep, None, NO_TRAIL);
         let row = AgentRow {
@@ -247,24 +261,21 @@ impl<'a> Touched<'a> {
             queued: Vec::new(),
             trail,
         };
-        row.write(conn)?;
-        storage::begin(conn, &row.agent)?;
         self.rows.insert(row.agent.clone(), row);
         Ok(())
     }
 
     /// Leaves the name and takes the rest.
-    pub(crate) fn remove(&mut self, conn: &Connection, agent: &AgentId) -> Result<(), StoreError> {
-        let row = self.living(conn, agent)?;
+    pub(crate) fn remove(&mut self, agent: &AgentId) -> Result<(), StoreError> {
+        let row = self.living(agent)?;
         row.state = AgentState::Removed;
         row.unfinished = None;
         row.queued.clear();
-        storage::clear(conn, agent)?;
-        mailbox::clear(conn, agent)
+        Ok(())
     }
 
     /// What was changed.
-    pub(crate) fn into_rows(self) -> BTreeMap<AgentId, AgentRow> {
+    pub(crate) fn into_rows(self) -> Rows {
         self.rows
     }
 }

@@ -3,14 +3,14 @@
 use lazaret_gate::entry::frame;
 use lazaret_gate::limits::MAX_ENTRY;
 use lazaret_gate::record::{Body, Message};
-use lazaret_gate::{AgentId, Digest, canonical, merkle};
-use rusqlite::{Connection, params};
+use lazaret_gate::{AgentId, Digest, canonical};
 
-use crate::agents::{AgentState, Loaded, NewAgent, Touched};
-use crate::blobs::Packed;
+use crate::agents::{AgentState, NewAgent, Rows, Source, Touched};
 use crate::error::StoreError;
-use crate::head::Head;
-use crate::{mailbox, storage};
+use crate::op::{End, Op};
+use crate::recent::Written;
+use crate::redo::HEADER;
+use crate::{blobs, mailbox};
 
 /// All or nothing.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +97,7 @@ pub enum Change {
         /// Which.
         message: u64,
     },
-    /// Keeps the signed note that this transaction ends with.
+    /// Keeps the signed note over the journal as it stands after this.
     Checkpoint,
 }
 
@@ -121,9 +121,10 @@ struct Encoded {
 /// A batch after everything that the caller's own thread can do.
 pub(crate) struct Prepared {
     entries: Vec<Encoded>,
-    blobs: Vec<Packed>,
+    /// Blobs, as steps of a commit.
+    blobs: Vec<u8>,
     changes: Vec<Change>,
-    pub(crate) wants_checkpoint: bool,
+    wants_checkpoint: bool,
 }
 
 fn turn_of(body: &Body) -> Option<u64> {
@@ -137,7 +138,7 @@ fn turn_of(body: &Body) -> Option<u64> {
 }
 
 impl Prepared {
-    pub(crate) fn new(batch: Batch) -> Result<Self, StoreError> {
+    pub(crate) fn new(entries: &[Body], all: Vec<Change>) -> Result<Self, StoreError> {
         let encode = |body: &Body| {
             let bytes = canonical::encode(body)?;
             // Room for the frame, which is put round it later.
@@ -146,11 +147,11 @@ impl Prepared {
             }
             Ok(Encoded { kind: body.kind(), agent: body.agent().cloned(), turn: turn_of(body), bytes })
         };
-        let entries = batch.entries.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
-        let (mut blobs, mut changes, mut wants_checkpoint) = (Vec::new(), Vec::new(), false);
-        for change in batch.changes {
+        let entries = entries.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
+        let (mut blobs, mut changes, mut wants_checkpoint) = (Vec::new(), Vec::with_capacity(2), false);
+        for change in all {
             match change {
-                Change::Blob { digest, bytes } => blobs.push(Packed::new(digest, bytes)?),
+                Change::Blob { digest, bytes } => blobs::pack(digest, &bytes, &mut blobs)?,
                 Change::Checkpoint => wants_checkpoint = true,
                 change => changes.push(change),
             }
@@ -158,55 +159,106 @@ impl Prepared {
         Ok(Self { entries, blobs, changes, wants_checkpoint })
     }
 
-    /// Writes it inside the open transaction. After an error the caller undoes both the transaction and `head`.
-    pub(crate) fn write(
-        self,
-        conn: &Connection,
-        head: &mut Head,
-        loaded: &mut Loaded,
-        time: u64,
-    ) -> Result<Vec<Placed>, StoreError> {
-        self.blobs.iter().try_for_each(|blob| blob.write(conn))?;
-        let placed: Vec<Placed> =
-            self.entries.iter().map(|entry| append(conn, head, entry, time)).collect::<Result<_, _>>()?;
-        let mut agents = Touched::new(loaded);
-        for change in self.changes {
-            make(conn, head, &mut agents, &placed, change)?;
-        }
-        for (entry, placed) in self.entries.iter().zip(&placed) {
-            if let Some(agent) = &entry.agent {
-                agents.any(conn, agent)?.extend_trail(placed.seq, entry.kind, entry.turn);
-            }
-        }
-        let touched = agents.into_rows();
-        loaded.accept(touched);
-        Ok(placed)
+    /// About how many bytes it will be.
+    pub(crate) fn size(&self) -> usize {
+        self.blobs.len() + self.entries.iter().map(|entry| entry.bytes.len() + 256).sum::<usize>() + 2048
     }
 }
 
-fn append(conn: &Connection, head: &mut Head, entry: &Encoded, time: u64) -> Result<Placed, StoreError> {
-    let seq = head.size();
-    let bytes = frame(&entry.bytes, &head.hash, seq, time);
-    let (hash, leaf) = (Digest::of(&bytes), merkle::leaf(&bytes));
-    let agent = entry.agent.as_ref().map(AgentId::as_str);
-    conn.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
-        seq.cast_signed(),
-        entry.kind,
-        agent,
-        entry.turn.map(u64::cast_signed),
-        hash.0,
-        leaf,
-        bytes
-    ])?;
-    head.frontier.push(leaf);
-    head.hash = hash;
-    Ok(Placed { seq, hash })
+/// Where everything stands after the last commit, as far as the next one needs it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tip {
+    pub(crate) size: u64,
+    pub(crate) hash: Digest,
+    pub(crate) agents: u64,
+    pub(crate) checkpoints: u64,
+    pub(crate) messages: u64,
+    /// The journal's size at the last checkpoint that was kept.
+    pub(crate) checkpoint: Option<u64>,
+}
+
+/// A commit that is being put together from batches.
+pub(crate) struct Draft<'a> {
+    source: Source<'a>,
+    time: u64,
+    pub(crate) tip: Tip,
+    pub(crate) rows: Rows,
+    pub(crate) written: Vec<Written>,
+    wants_checkpoint: bool,
+    /// Room for a frame's header, and the steps.
+    bytes: Vec<u8>,
+}
+
+impl<'a> Draft<'a> {
+    pub(crate) fn new(source: Source<'a>, tip: Tip, time: u64, room: usize) -> Self {
+        let mut bytes = Vec::with_capacity(room + HEADER);
+        bytes.resize(HEADER, 0);
+        Self { source, time, tip, rows: Rows::new(), written: Vec::new(), wants_checkpoint: false, bytes }
+    }
+
+    /// Adds a batch, or nothing of it.
+    pub(crate) fn add(&mut self, batch: Prepared) -> Result<Vec<Placed>, StoreError> {
+        let (tip, len, written) = (self.tip, self.bytes.len(), self.written.len());
+        let wants_checkpoint = batch.wants_checkpoint;
+        let answer = self.lay_out(batch);
+        if answer.is_err() {
+            self.tip = tip;
+            self.bytes.truncate(len);
+            self.written.truncate(written);
+        } else {
+            self.wants_checkpoint |= wants_checkpoint;
+        }
+        answer
+    }
+
+    fn lay_out(&mut self, batch: Prepared) -> Result<Vec<Placed>, StoreError> {
+        self.bytes.extend_from_slice(&batch.blobs);
+        let placed: Vec<Placed> = batch.entries.iter().map(|entry| self.append(entry)).collect();
+        let Self { source, tip, rows, written, bytes, .. } = self;
+        let mut touched = Touched::new(rows, source);
+        for change in batch.changes {
+            make(&mut touched, tip, bytes, written, &placed, change)?;
+        }
+        for (entry, placed) in batch.entries.iter().zip(&placed) {
+            if let Some(agent) = &entry.agent {
+                touched.any(agent)?.extend_trail(placed.seq, entry.kind, entry.turn);
+            }
+        }
+        let touched = touched.into_rows();
+        self.rows.extend(touched);
+        Ok(placed)
+    }
+
+    fn append(&mut self, entry: &Encoded) -> Placed {
+        let bytes = frame(&entry.bytes, &self.tip.hash, self.tip.size, self.time);
+        let placed = Placed { seq: self.tip.size, hash: Digest::of(&bytes) };
+        Op::Entry { bytes: &bytes }.write(&mut self.bytes);
+        self.tip.size += 1;
+        self.tip.hash = placed.hash;
+        placed
+    }
+
+    /// The commit's last steps. Returns all of them, with room for a frame's header before.
+    pub(crate) fn finish(&mut self) -> Result<Vec<u8>, StoreError> {
+        let tip = &mut self.tip;
+        // The same size has the same note: asking twice keeps it once.
+        let keeps_note = self.wants_checkpoint && tip.checkpoint != Some(tip.size);
+        if keeps_note {
+            tip.checkpoints += 1;
+            tip.checkpoint = Some(tip.size);
+        }
+        let Tip { size, hash, agents, checkpoints, messages, .. } = *tip;
+        self.rows.values().try_for_each(|row| row.write(&mut self.bytes))?;
+        Op::End(End { keeps_note, size, hash, agents, checkpoints, messages }).write(&mut self.bytes);
+        Ok(std::mem::take(&mut self.bytes))
+    }
 }
 
 fn make(
-    conn: &Connection,
-    head: &mut Head,
     agents: &mut Touched<'_>,
+    tip: &mut Tip,
+    out: &mut Vec<u8>,
+    written: &mut Vec<Written>,
     placed: &[Placed],
     change: Change,
 ) -> Result<(), StoreError> {
@@ -216,11 +268,13 @@ fn make(
     };
     match change {
         Change::CreateAgent(new) => {
-            let hash = entry_hash(new.entry)?;
-            agents.create(conn, head, new, hash)?;
+            let (hash, agent) = (entry_hash(new.entry)?, new.agent.clone());
+            agents.create(new, hash)?;
+            tip.agents += 1;
+            Op::Begin { agent: agent.as_str() }.write(out);
         }
         Change::Turned { agent, turn, image, entry, kept } => {
-            let row = agents.living(conn, &agent)?;
+            let row = agents.living(&agent)?;
             if turn != row.turn + 1 {
                 return Err(StoreError::OutOfTurn { agent, taken: row.turn, turn });
             }
@@ -232,20 +286,31 @@ fn make(
             }
         }
         Change::RemoveAgent { agent } | Change::SetState { agent, state: AgentState::Removed } => {
-            agents.remove(conn, &agent)?;
+            agents.remove(&agent)?;
+            Op::Clear { agent: agent.as_str() }.write(out);
         }
-        Change::SetState { agent, state } => agents.living(conn, &agent)?.state = state,
-        Change::Unfinished { agent, turn } => agents.living(conn, &agent)?.unfinished = turn,
+        Change::SetState { agent, state } => agents.living(&agent)?.state = state,
+        Change::Unfinished { agent, turn } => agents.living(&agent)?.unfinished = turn,
         Change::StorageSet { agent, key, value, version } => {
-            agents.living(conn, &agent)?;
-            storage::set(conn, &agent, &key, &value, version)?;
+            agents.living(&agent)?;
+            Op::Set { agent: agent.as_str(), key: &key, version, value: &value }.write(out);
+            written.push(Written { agent, key, value: Some((value, version)) });
         }
         Change::StorageDelete { agent, key } => {
-            agents.living(conn, &agent)?;
-            storage::delete(conn, &agent, &key)?;
+            agents.living(&agent)?;
+            Op::Delete { agent: agent.as_str(), key: &key }.write(out);
+            written.push(Written { agent, key, value: None });
         }
-        Change::Enqueue { to, message } => mailbox::enqueue(conn, head, agents, &to, &message)?,
-        Change::Dequeue { agent, message } => mailbox::dequeue(conn, agents, &agent, message)?,
+        Change::Enqueue { to, message } => {
+            mailbox::enqueue(agents, &to, tip.messages + 1)?;
+            tip.messages += 1;
+            let message = canonical::encode(&message)?;
+            Op::Enqueue { agent: to.as_str(), id: tip.messages, message: &message }.write(out);
+        }
+        Change::Dequeue { agent, message } => {
+            mailbox::dequeue(agents, &agent, message)?;
+            Op::Dequeue { agent: agent.as_str(), id: message }.write(out);
+        }
         // Both were taken out when the batch was prepared.
         Change::Blob { .. } | Change::Checkpoint => {}
     }

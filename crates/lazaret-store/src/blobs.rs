@@ -1,43 +1,59 @@
 //! Bytes named by their digest.
 
+use std::cell::RefCell;
+
 use lazaret_gate::Digest;
+use lz4_flex::block::CompressTable;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::StoreError;
-use crate::limits::{MAX_BLOB, MAX_EXPANSION, MIN_PACKED};
+use crate::limits::{KEPT_ROOM, MAX_BLOB, MAX_EXPANSION, MIN_PACKED};
+use crate::op::Op;
 
-/// A blob as it will lie in the table.
-pub(crate) struct Packed {
-    digest: Digest,
-    size: usize,
-    packed: bool,
-    bytes: Vec<u8>,
+thread_local! {
+    /// Clearing a table is cheaper than making one, and a turn packs several pages.
+    static PACKER: RefCell<(CompressTable, Vec<u8>)> = RefCell::default();
 }
 
-impl Packed {
-    /// Checks the name and compresses, on the caller's thread.
-    pub(crate) fn new(digest: Digest, bytes: Vec<u8>) -> Result<Self, StoreError> {
-        if bytes.len() > MAX_BLOB {
-            return Err(StoreError::bad(format!("a blob of {} bytes; the most is {MAX_BLOB}", bytes.len())));
-        }
-        if Digest::of(&bytes) != digest {
-            return Err(StoreError::bad(format!("the blob called {digest} is another one")));
-        }
-        let size = bytes.len();
-        if size >= MIN_PACKED {
-            let packed = lz4_flex::block::compress(&bytes);
-            if packed.len() < size {
-                return Ok(Self { digest, size, packed: true, bytes: packed });
-            }
-        }
-        Ok(Self { digest, size, packed: false, bytes })
+/// Checks a blob's name and adds it to a commit, compressed if that makes it smaller. Done on the caller's thread.
+pub(crate) fn pack(digest: Digest, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+    if bytes.len() > MAX_BLOB {
+        return Err(StoreError::bad(format!("a blob of {} bytes; the most is {MAX_BLOB}", bytes.len())));
     }
+    if Digest::of(bytes) != digest {
+        return Err(StoreError::bad(format!("the blob called {digest} is another one")));
+    }
+    let size = bytes.len() as u64;
+    if bytes.len() < MIN_PACKED {
+        Op::Blob { digest, size, packed: false, bytes }.write(out);
+        return Ok(());
+    }
+    PACKER.with_borrow_mut(|(table, room)| {
+        room.resize(lz4_flex::block::get_maximum_output_size(bytes.len()).max(room.len()), 0);
+        let packed = lz4_flex::block::compress_into_with_table(bytes, room, table).ok();
+        match packed.and_then(|len| room.get(..len)).filter(|packed| packed.len() < bytes.len()) {
+            Some(packed) => Op::Blob { digest, size, packed: true, bytes: packed }.write(out),
+            None => Op::Blob { digest, size, packed: false, bytes }.write(out),
+        }
+        if room.len() > KEPT_ROOM {
+            *room = Vec::new();
+            *table = CompressTable::default();
+        }
+    });
+    Ok(())
+}
 
-    pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
-        conn.prepare_cached("INSERT OR IGNORE INTO blobs (digest, size, packed, bytes) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![self.digest.0, self.size as i64, self.packed, self.bytes])?;
-        Ok(())
-    }
+/// Lays a packed blob into the table.
+pub(crate) fn write(
+    conn: &Connection,
+    digest: &Digest,
+    size: u64,
+    packed: bool,
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT OR IGNORE INTO blobs (digest, size, packed, bytes) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![digest.0, size.cast_signed(), packed, bytes])?;
+    Ok(())
 }
 
 pub(crate) fn has(conn: &Connection, digest: &Digest) -> Result<bool, StoreError> {

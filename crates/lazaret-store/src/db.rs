@@ -1,7 +1,7 @@
 //! Connections: how they are set up, and the few that are kept for reading.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::error::StoreError;
 use crate::limits::IDLE_READERS;
+use crate::pending::Pending;
 
 /// How long a connection waits for another process's reader that is rebuilding the log's index.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,7 +22,8 @@ pub(crate) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     Ok(conn)
 }
 
-/// Turns on the write-ahead log, flushed at each commit. Not before the file is known to be ours.
+/// Turns on SQLite's write-ahead log, which isn't flushed at each commit: the redo log is. Not before the file is known to
+/// be ours.
 pub(crate) fn enable_log(conn: &Connection) -> Result<(), StoreError> {
     let mode: String = conn.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
@@ -30,25 +32,11 @@ pub(crate) fn enable_log(conn: &Connection) -> Result<(), StoreError> {
             why: "this file system can't keep one (it needs shared memory and locks)".into(),
         });
     }
-    conn.pragma_update(None, "synchronous", "FULL")?;
+    conn.pragma_update(None, "synchronous", "NORMAL")?;
     conn.pragma_update(None, "foreign_keys", true)?;
-    // Carrying the log over is done aside, so that no commit pays for it.
+    // Carrying the log over is done when it is known what that makes safe.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
     Ok(())
-}
-
-/// A connection that carries the log over into the database while the writer goes on.
-pub(crate) fn open_carrier(path: &Path) -> Result<Connection, StoreError> {
-    let conn = open_writer(path)?;
-    conn.pragma_update(None, "synchronous", "FULL")?;
-    conn.pragma_update(None, "wal_autocheckpoint", 0)?;
-    Ok(conn)
-}
-
-/// Carries over what no reader still needs from the log. What fails is tried again at the next ask, and nothing is lost
-/// by it: the log still holds everything.
-pub(crate) fn carry_over(conn: &Connection) {
-    let _ = conn.wal_checkpoint_v2(None::<&str>, rusqlite::wal::CheckpointMode::PASSIVE);
 }
 
 fn harden(conn: &Connection) -> Result<(), StoreError> {
@@ -69,13 +57,15 @@ pub(crate) struct Pool {
     /// The medium can't be written at all, so nothing can change and SQLite needs no shared memory.
     immutable: bool,
     idle: Mutex<Vec<Connection>>,
+    /// Commits that these connections must have seen before they answer. None in a process that doesn't write.
+    pending: Option<Arc<Pending>>,
 }
 
 impl Pool {
     /// Opens the first one, so that what is wrong shows now.
     #[expect(clippy::disallowed_methods, reason = "the log lies in the data root")]
     pub(crate) fn open(path: PathBuf, log: &Path) -> Result<Self, StoreError> {
-        let mut pool = Self { path, immutable: false, idle: Mutex::default() };
+        let mut pool = Self { path, immutable: false, idle: Mutex::default(), pending: None };
         let first = match pool.connect() {
             Ok(conn) => conn,
             Err(why) if log.metadata().is_ok_and(|log| log.len() > 0) => return Err(why),
@@ -86,6 +76,12 @@ impl Pool {
         };
         pool.put_back(first);
         Ok(pool)
+    }
+
+    /// From now on every answer is given after what was acknowledged before the question.
+    pub(crate) fn after(mut self, pending: Arc<Pending>) -> Self {
+        self.pending = Some(pending);
+        self
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {
@@ -108,7 +104,12 @@ impl Pool {
         }
     }
 
-    /// Runs one query that is a single statement.
+    /// Waits until these connections see what was acknowledged.
+    pub(crate) fn catch_up(&self) -> Result<(), StoreError> {
+        self.pending.as_ref().map_or(Ok(()), |pending| pending.drain())
+    }
+
+    /// Runs one query that is a single statement, on the tables as they are.
     pub(crate) fn glance<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let conn = idle.map_or_else(|| self.connect(), Ok)?;
@@ -120,7 +121,7 @@ impl Pool {
         result
     }
 
-    /// Runs several statements that see one state.
+    /// Runs several statements that see one state of the tables as they are.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
         self.glance(|conn| {
             conn.prepare_cached("BEGIN")?.execute([])?;

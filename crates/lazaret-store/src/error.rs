@@ -76,6 +76,14 @@ pub enum StoreError {
         /// How that is known.
         why: String,
     },
+    /// A crash left commits in the log that are not in the database, and whoever only reads can't bring them there.
+    #[error("`{}` holds commits that are not in the database yet, because the last process that wrote here was cut off, and this data root can't be written ({why}); open it once where it can", path.display())]
+    Unapplied {
+        /// The log.
+        path: PathBuf,
+        /// Why it can't be done here.
+        why: String,
+    },
     /// Written by a later release.
     #[error(
         "the data root has format {found}, and this release knows formats up to {known}; use the release that wrote it, or a later one"
@@ -231,9 +239,9 @@ impl StoreError {
         }
     }
 
-    /// Whether it speaks of the disk and not of what was asked, so that nothing else in the same transaction is safe.
-    pub(crate) fn is_of_the_disk(&self) -> bool {
-        matches!(self, Self::Io { .. } | Self::DiskFull | Self::ReadOnly { .. })
+    /// Whether it won't pass by itself: what is in the database can't be believed.
+    pub(crate) fn is_damage(&self) -> bool {
+        matches!(self, Self::Corrupt { .. } | Self::Damaged { .. } | Self::Broken { .. })
     }
 }
 

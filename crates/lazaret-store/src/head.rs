@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::StoreError;
 use crate::key::HostKey;
+use crate::redo::{Mark, NO_FRAME};
 use crate::seal::{digest_of, seal};
 
 /// The journal's end, and how many rows other tables must have.
@@ -25,12 +26,23 @@ pub(crate) struct Head {
     pub(crate) checkpoints: u64,
     /// Messages ever sent: the last one's number.
     pub(crate) messages: u64,
+    /// The last commit of the redo log that the tables hold, and its mark.
+    pub(crate) applied: u64,
+    pub(crate) mark: Mark,
 }
 
 impl Default for Head {
     fn default() -> Self {
-        let frontier = Frontier::default();
-        Self { frontier, hash: NO_ENTRY, note: String::new(), agents: 0, checkpoints: 0, messages: 0 }
+        Self {
+            frontier: Frontier::default(),
+            hash: NO_ENTRY,
+            note: String::new(),
+            agents: 0,
+            checkpoints: 0,
+            messages: 0,
+            applied: 0,
+            mark: NO_FRAME,
+        }
     }
 }
 
@@ -45,31 +57,34 @@ impl Head {
     }
 
     fn seal(&self, peaks: &[u8]) -> Digest {
-        let numbers = [self.size(), self.agents, self.checkpoints, self.messages].map(u64::to_le_bytes);
-        let [size, agents, checkpoints, messages] = &numbers;
-        seal("head", &[size, peaks, &self.hash.0, self.note.as_bytes(), agents, checkpoints, messages])
+        let numbers = [self.size(), self.agents, self.checkpoints, self.messages, self.applied].map(u64::to_le_bytes);
+        let [size, agents, checkpoints, messages, applied] = &numbers;
+        let (hash, note) = (&self.hash.0, self.note.as_bytes());
+        seal("head", &[size, peaks, hash, note, agents, checkpoints, messages, applied, &self.mark])
     }
 
     /// Reads the row; `None` if nothing was ever written.
     pub(crate) fn read(conn: &Connection) -> Result<Option<Self>, StoreError> {
         let mut query = conn.prepare_cached(
-            "SELECT size, peaks, hash, note, agents, checkpoints, messages, digest FROM head WHERE id = 0",
+            "SELECT size, peaks, hash, note, agents, checkpoints, messages, applied, mark, digest
+             FROM head WHERE id = 0",
         )?;
-        type Row = (i64, Vec<u8>, Vec<u8>, String, [i64; 3], Vec<u8>);
+        type Row = (i64, Vec<u8>, Vec<u8>, String, [i64; 4], Vec<u8>, Vec<u8>);
         let row: Option<Row> = query
             .query_row([], |row| {
-                let counts = [row.get(4)?, row.get(5)?, row.get(6)?];
-                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, counts, row.get(7)?))
+                let counts = [row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?];
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, counts, row.get(8)?, row.get(9)?))
             })
             .optional()?;
-        let Some((size, peaks, hash, note, counts, digest)) = row else {
+        let Some((size, peaks, hash, note, counts, mark, digest)) = row else {
             return Ok(None);
         };
         let (whole, rest) = peaks.as_chunks::<32>();
         let frontier = Frontier::restore(size.cast_unsigned(), whole.to_vec()).filter(|_| rest.is_empty());
-        let [agents, checkpoints, messages] = counts.map(i64::cast_unsigned);
-        let hash = digest_of(&hash).ok_or_else(damaged)?;
-        let head = Self { frontier: frontier.ok_or_else(damaged)?, hash, note, agents, checkpoints, messages };
+        let [agents, checkpoints, messages, applied] = counts.map(i64::cast_unsigned);
+        let (hash, mark) = digest_of(&hash).zip(digest_of(&mark)).ok_or_else(damaged)?;
+        let (frontier, mark) = (frontier.ok_or_else(damaged)?, mark.0);
+        let head = Self { frontier, hash, note, agents, checkpoints, messages, applied, mark };
         if digest_of(&digest) != Some(head.seal(&peaks)) {
             return Err(damaged());
         }
@@ -89,8 +104,8 @@ impl Head {
 
     pub(crate) fn write(&self, conn: &Connection) -> Result<(), StoreError> {
         let peaks = self.frontier.peaks().concat();
-        conn.prepare_cached("INSERT OR REPLACE INTO head VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")?.execute(
-            params![
+        conn.prepare_cached("INSERT OR REPLACE INTO head VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")?
+            .execute(params![
                 self.size().cast_signed(),
                 peaks,
                 self.hash.0,
@@ -98,9 +113,10 @@ impl Head {
                 self.agents.cast_signed(),
                 self.checkpoints.cast_signed(),
                 self.messages.cast_signed(),
+                self.applied.cast_signed(),
+                self.mark,
                 self.seal(&peaks).0,
-            ],
-        )?;
+            ])?;
         Ok(())
     }
 

@@ -121,6 +121,27 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Lays the next entry into the table.
+pub(crate) fn append(
+    conn: &Connection,
+    seq: u64,
+    peek: &Peek<'_>,
+    hash: &Digest,
+    leaf: &merkle::Hash,
+    bytes: &[u8],
+) -> Result<(), StoreError> {
+    conn.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
+        seq.cast_signed(),
+        peek.kind,
+        peek.agent,
+        peek.turn.map(u64::cast_signed),
+        hash.0,
+        leaf,
+        bytes
+    ])?;
+    Ok(())
+}
+
 pub(crate) fn entry(conn: &Connection, seq: u64) -> Result<Owned, StoreError> {
     let len = Head::require(conn)?.size();
     match Row::read(conn, seq)? {

@@ -84,6 +84,11 @@ impl HostKey {
         &self.verifier
     }
 
+    /// What closes the redo log's frames.
+    pub(crate) fn of_the_log(&self) -> [u8; 32] {
+        self.secret("redo log")
+    }
+
     /// A secret for one purpose, from which neither the key nor another purpose's secret can be computed.
     pub(crate) fn secret(&self, purpose: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_derive_key("lazaret 2026-11 host key to secret");

@@ -1,7 +1,9 @@
 //! REMEMBERS. Journal, agents, images, storage and mailbox, in one SQLite database in the data root.
 //!
 //! Writing: [`Store::commit`] takes a [`Batch`], which is on disk or nowhere when it returns. Batches of many threads
-//! share a transaction and its one flush. Each transaction ends with a signed checkpoint over the whole journal.
+//! make one commit: one frame of the redo log, written and flushed once. A thread lays commits into the tables, many in
+//! one transaction, which ends with a signed checkpoint over the whole journal; after a crash, whoever opens the data root
+//! does. Whoever reads in this process sees what was acknowledged.
 //!
 //! Reading: [`Reader`]. SQLite doesn't notice a flipped bit, so every row carries a digest, every entry is compared with
 //! its hash, and a missing row is missed. What can't be believed is an error and never an answer.
@@ -25,13 +27,17 @@ mod head;
 mod journal;
 mod key;
 pub mod limits;
-mod log;
 mod mailbox;
+mod op;
+mod pending;
 mod reader;
+mod recent;
+mod redo;
 mod root;
 mod schema;
 mod seal;
 mod storage;
+mod tables;
 mod verify;
 mod writer;
 
@@ -40,7 +46,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lazaret_gate::AgentId;
-use lazaret_gate::record::{Body, Genesis};
+use lazaret_gate::record::{Body, Genesis, Message};
 
 pub use agents::{AgentRow, AgentState, NewAgent};
 pub use batch::{Batch, Change, Placed};
@@ -49,12 +55,16 @@ pub use reader::Reader;
 pub use verify::Verified;
 pub use writer::Ticket;
 
-use batch::Prepared;
+use batch::{Prepared, Tip};
 use db::Pool;
 use desk::Desk;
 use head::Head;
 use key::HostKey;
+use pending::{Applier, Pending};
+use recent::Recent;
+use redo::Redo;
 use root::{Lock, Root};
+use tables::Tables;
 use writer::Writer;
 
 /// The format that the journal's first entry names.
@@ -64,6 +74,7 @@ pub const JOURNAL_FORMAT: &str = "lazaret-journal/1";
 pub struct Store {
     reader: Reader,
     writer: Writer,
+    recent: Arc<Recent>,
     key: Arc<HostKey>,
     /// INVARIANT: dropped last, after every connection is closed.
     _lock: Lock,
@@ -88,30 +99,26 @@ impl Store {
     pub fn open(path: &Path, now: fn() -> u64) -> Result<Self, StoreError> {
         let root = Root::prepare(path)?;
         let lock = root.lock()?;
-        log::check(&root.log())?;
-        root.make_database()?;
-        let mut conn = db::open_writer(&root.database()).map_err(|why| not_ours(&root, why))?;
-        schema::migrate(&mut conn, &root.database()).map_err(|why| not_ours(&root, why))?;
-        db::enable_log(&conn)?;
-        let head = Head::read(&conn)?;
-        if head.is_none() && journal::begun(&conn)? {
-            return Err(StoreError::damaged("the row that says where the journal ends"));
-        }
-        let key = Arc::new(HostKey::read_or_make(&root, head.is_none())?);
-        if head.is_some() && journal::genesis(&conn)? != *key.verifier() {
-            return Err(reader::foreign_key(&root));
-        }
-        let begun = head.is_some();
-        let mut desk = Desk::new(conn, Arc::clone(&key), now, head.unwrap_or_default(), root.log())?;
-        if !begun {
+        let (tables, redo, key) = take_up(&root)?;
+        let number = tables.head.applied;
+        let checkpoint = tables.last_checkpoint()?;
+        let Head { hash, agents, checkpoints, messages, .. } = tables.head;
+        let tip = Tip { size: tables.head.size(), hash, agents, checkpoints, messages, checkpoint };
+        let (recent, pending) = (Arc::new(Recent::default()), Arc::new(Pending::new(number)));
+        let pool = Pool::open(root.database(), &root.log())?;
+        let applier = Applier::start(tables, Arc::clone(&pending))?;
+        let mut desk = Desk { redo, tip, now, recent: Arc::clone(&recent), pending: Arc::clone(&pending), pool };
+        if number == 0 {
             begin(&mut desk, &key)?;
+            pending.drain()?;
         }
-        let reader = Reader::over(Pool::open(root.database(), &root.log())?, key.verifier().clone())?;
-        let writer = Writer::new(desk, &root.database())?;
-        Ok(Self { reader, writer, key, _lock: lock })
+        let pool = Pool::open(root.database(), &root.log())?.after(pending);
+        let reader = Reader::over(pool, key.verifier().clone())?;
+        Ok(Self { reader, writer: Writer::new(desk, applier), recent, key, _lock: lock })
     }
 
-    /// Opens a data root to read, whether or not another process writes it.
+    /// Opens a data root to read, whether or not another process writes it. What that one has acknowledged by now is seen;
+    /// what it acknowledges later, once it is in the tables. If it was cut off before, this brings it there.
     pub fn open_read_only(path: &Path) -> Result<Reader, StoreError> {
         Reader::open(path)
     }
@@ -121,16 +128,33 @@ impl Store {
         self.key.secret(purpose)
     }
 
-    /// One agent, even if removed. Like [`Reader::agent`], and faster between two commits.
+    /// One agent, even if removed. Like [`Reader::agent`], and faster.
     pub fn agent(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
-        let found = self.writer.look(|conn| agents::find(conn, agent));
-        found.unwrap_or_else(|| self.reader.agent(agent))
+        match self.recent.row(agent) {
+            Some(row) => Ok(Some(row)),
+            // No commit that waits for the tables has touched it.
+            None => self.reader.row(agent),
+        }
     }
 
-    /// A value of an agent's storage, and its version. Like [`Reader::storage_get`], and faster between two commits.
+    /// A value of an agent's storage, and its version. Like [`Reader::storage_get`], and faster.
     pub fn storage_get(&self, agent: &AgentId, key: &str) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
-        let found = self.writer.look(|conn| storage::get(conn, agent, key));
-        found.unwrap_or_else(|| self.reader.storage_get(agent, key))
+        if let Some(value) = self.recent.value(agent, key) {
+            return Ok(value);
+        }
+        let stored = if self.recent.is_removed(agent) { None } else { self.reader.stored(agent, key).ok() };
+        // An agent that was just made or removed is still unlike that in the tables.
+        stored.map_or_else(|| self.reader.storage_get(agent, key), Ok)
+    }
+
+    /// How many messages wait for an agent. Like [`Reader::mailbox_len`], and faster.
+    pub fn mailbox_len(&self, agent: &AgentId) -> Result<u64, StoreError> {
+        self.recent.queued(agent).map_or_else(|| self.reader.mailbox_len(agent), |len| Ok(len as u64))
+    }
+
+    /// The oldest message that waits for an agent. Like [`Reader::mailbox_next`], and faster if there is none.
+    pub fn mailbox_next(&self, agent: &AgentId) -> Result<Option<(u64, Message)>, StoreError> {
+        if self.recent.queued(agent) == Some(0) { Ok(None) } else { self.reader.mailbox_next(agent) }
     }
 
     /// Writes a batch; returns when it is on disk. Any number of threads may do so at once.
@@ -138,9 +162,14 @@ impl Store {
         self.commit_async(batch)?.wait()
     }
 
+    /// As [`Self::commit`], for whoever still needs the entries.
+    pub fn commit_entries(&self, entries: &[Body], changes: Vec<Change>) -> Result<Vec<Placed>, StoreError> {
+        self.writer.queue(Prepared::new(entries, changes)?).wait()
+    }
+
     /// Puts a batch in line, to be written with the others that are.
     pub fn commit_async(&self, batch: Batch) -> Result<Ticket, StoreError> {
-        Ok(self.writer.queue(Prepared::new(batch)?))
+        Ok(self.writer.queue(Prepared::new(&batch.entries, batch.changes)?))
     }
 
     /// Writes what is in line and closes. Dropping does the same.
@@ -157,9 +186,53 @@ impl Drop for Store {
 /// The first entry, and the first checkpoint.
 fn begin(desk: &mut Desk, key: &HostKey) -> Result<(), StoreError> {
     let genesis = Genesis { format: JOURNAL_FORMAT.to_owned(), key: key.verifier().to_text() };
-    let batch = Batch { entries: vec![Body::Genesis(genesis)], changes: vec![Change::Checkpoint] };
-    desk.commit(vec![Prepared::new(batch)?]).pop().unwrap_or(Err(StoreError::Closed))?;
+    let batch = Prepared::new(&[Body::Genesis(genesis)], vec![Change::Checkpoint])?;
+    desk.commit(vec![batch]).pop().unwrap_or(Err(StoreError::Closed))?;
     Ok(())
+}
+
+/// Brings the database up to date with the redo log, and begins that anew. Whoever does this holds the lock.
+fn take_up(root: &Root) -> Result<(Tables, Redo, Arc<HostKey>), StoreError> {
+    root.make_database()?;
+    let mut conn = db::open_writer(&root.database()).map_err(|why| not_ours(root, why))?;
+    schema::migrate(&mut conn, &root.database()).map_err(|why| not_ours(root, why))?;
+    db::enable_log(&conn)?;
+    let head = Head::read(&conn)?;
+    if head.is_none() && journal::begun(&conn)? {
+        return Err(StoreError::damaged("the row that says where the journal ends"));
+    }
+    let log = redo::read(root)?;
+    let begun = head.is_some() || redo::last(&log, None, 0).is_some();
+    let key = Arc::new(HostKey::read_or_make(root, !begun)?);
+    if head.is_some() && journal::genesis(&conn)? != *key.verifier() {
+        return Err(reader::foreign_key(root));
+    }
+    let mut tables = Tables::new(conn, Arc::clone(&key), head.unwrap_or_default())?;
+    let secret = key.of_the_log();
+    let commits = redo::frames(&log, &secret, tables.head.applied, &tables.head.mark)?;
+    for commits in commits.chunks(limits::MAX_APPLIED) {
+        tables.apply(commits)?;
+    }
+    if !log.is_empty() {
+        tables.settle()?;
+    }
+    let redo = Redo::begin(root, secret, tables.head.applied, tables.head.mark)?;
+    Ok((tables, redo, key))
+}
+
+/// For whoever only reads: a process that wrote here was cut off, and what it acknowledged is not all in the database, so
+/// it is brought there. False if that process still lives: then it will do so itself.
+fn recover(root: &Root) -> Result<bool, StoreError> {
+    let cant = |why: StoreError| StoreError::Unapplied { path: root.redo(), why: why.to_string() };
+    let _lock = match root.lock() {
+        Ok(lock) => lock,
+        Err(StoreError::Busy { .. }) => return Ok(false),
+        Err(why) => return Err(cant(why)),
+    };
+    take_up(root).map(|_| true).map_err(|why| match why {
+        StoreError::ReadOnly { .. } | StoreError::Owner { .. } | StoreError::Exposed { .. } => cant(why),
+        why => why,
+    })
 }
 
 /// SQLite says "corrupt" of a file that never was a database.

@@ -1,5 +1,7 @@
 //! The largest things the store keeps, each with its reason.
 
+use std::time::Duration;
+
 /// Messages that may wait for one agent. A sender that outruns its receiver is told so, instead of filling the disk.
 pub const MAX_MAILBOX: u64 = 1_000;
 
@@ -12,18 +14,57 @@ pub const MAX_BLOB: usize = 256 << 20;
 /// Below this, compression costs more than it saves.
 pub(crate) const MIN_PACKED: usize = 64;
 
+/// What a thread keeps to compress into: more than a page, less than a component.
+pub(crate) const KEPT_ROOM: usize = 64 << 10;
+
 /// LZ4 can't expand further than this, so a larger promise is a lie and not a reason to allocate.
 pub(crate) const MAX_EXPANSION: usize = 255;
 
 /// Connections kept open for reading. More threads than this may read; the others open one and close it again.
 pub(crate) const IDLE_READERS: usize = 4;
 
-/// Frames in the write-ahead log after which it is carried over into the database: 4 MiB of pages.
+/// Frames in SQLite's write-ahead log after which it is carried over into the database: 4 MiB of pages.
 pub(crate) const CARRY_OVER: u32 = 1_000;
 
-/// The log's file grows by this many bytes at once, ahead of need: a flush that doesn't move the end of a file is
-/// several times faster than one that does.
+/// The redo log goes back to its beginning here. So much can at most be on disk and not yet safe in the database, but for
+/// a single commit that is larger.
+pub(crate) const LOG_RING: u64 = 4 << 20;
+
+/// The redo log grows by this many bytes at once, ahead of need: a flush that doesn't move the end of a file is several
+/// times faster than one that does.
 pub(crate) const LOG_STEP: u64 = 1 << 20;
 
-/// Commits of one process before it grows the log's file ahead: a single command isn't worth it.
+/// Commits of one process before it grows the redo log ahead: a single command isn't worth it.
 pub(crate) const LOG_STEP_AFTER: u64 = 4;
+
+/// Commits that wait to be laid into the tables. When there are more, committers wait: who reads has to wait for all of
+/// them.
+pub(crate) const MAX_PENDING: usize = 128;
+
+/// Commits that are laid into the tables in one transaction.
+pub(crate) const MAX_APPLIED: usize = 64;
+
+/// How long commits may be left waiting so that more of them share a transaction. Nobody waits for them meanwhile: who
+/// does cuts it short.
+pub(crate) const LINGER: Duration = Duration::from_millis(20);
+
+/// As many commits are worth a transaction at once.
+pub(crate) const LINGER_UP_TO: usize = 64;
+
+/// After the tables could not be written, the next attempt comes this much later, or when somebody waits for it.
+pub(crate) const RETRY: Duration = Duration::from_millis(200);
+
+/// How often the tables are tried before whoever waits for them is told that they can't be written. So often, too, when
+/// the store is closed; the redo log keeps what could not be done.
+pub(crate) const ATTEMPTS: u64 = 3;
+
+/// Who opens a data root to read beside one who writes waits so often, so long, for the tables to hold what was
+/// acknowledged before: two seconds, a hundred times what it should take.
+pub(crate) const CATCH_UP_LOOKS: u32 = 400;
+pub(crate) const CATCH_UP_PAUSE: Duration = Duration::from_millis(5);
+
+/// Bytes of values that are kept at hand after their commits are in the tables.
+pub(crate) const MAX_RECENT_BYTES: usize = 4 << 20;
+
+/// Agents whose rows are kept at hand after their commits are in the tables.
+pub(crate) const MAX_RECENT_ROWS: usize = 4_096;

@@ -6,7 +6,6 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::agents::{self, AgentRow, Touched};
 use crate::error::StoreError;
-use crate::head::Head;
 use crate::limits::MAX_MAILBOX;
 use crate::seal::{digest_of, seal};
 
@@ -49,44 +48,43 @@ pub(crate) fn check(conn: &Connection, row: &AgentRow) -> Result<(), StoreError>
     if count.cast_unsigned() == row.queued.len() as u64 { Ok(()) } else { Err(damaged(&row.agent)) }
 }
 
-pub(crate) fn enqueue(
-    conn: &Connection,
-    head: &mut Head,
-    agents: &mut Touched<'_>,
-    to: &AgentId,
-    message: &Message,
-) -> Result<(), StoreError> {
-    let row = agents.living(conn, to)?;
+/// Gives a message its number, if there is room for it.
+pub(crate) fn enqueue(agents: &mut Touched<'_>, to: &AgentId, number: u64) -> Result<(), StoreError> {
+    let row = agents.living(to)?;
     if row.queued.len() as u64 >= MAX_MAILBOX {
         return Err(StoreError::MailboxFull { agent: to.clone(), limit: MAX_MAILBOX });
     }
-    head.messages += 1;
-    row.queued.push(head.messages);
-    let id = head.messages.cast_signed();
-    let bytes = canonical::encode(message)?;
-    let digest = sealed(to, id, &bytes);
+    row.queued.push(number);
+    Ok(())
+}
+
+/// Takes a message's number out of the row of its agent.
+pub(crate) fn dequeue(agents: &mut Touched<'_>, agent: &AgentId, message: u64) -> Result<(), StoreError> {
+    let row = agents.living(agent)?;
+    let place = row.queued.iter().position(|id| *id == message);
+    let place = place.ok_or_else(|| StoreError::NoSuchMessage { agent: agent.clone(), message })?;
+    row.queued.remove(place);
+    Ok(())
+}
+
+/// Lays a message into the table.
+pub(crate) fn put(conn: &Connection, agent: &AgentId, id: u64, message: &[u8]) -> Result<(), StoreError> {
+    let id = id.cast_signed();
+    let digest = sealed(agent, id, message);
     conn.prepare_cached("INSERT INTO mailbox VALUES (?1, ?2, ?3, ?4)")?.execute(params![
-        to.as_str(),
+        agent.as_str(),
         id,
-        bytes,
+        message,
         digest.0
     ])?;
     Ok(())
 }
 
-pub(crate) fn dequeue(
-    conn: &Connection,
-    agents: &mut Touched<'_>,
-    agent: &AgentId,
-    message: u64,
-) -> Result<(), StoreError> {
-    let row = agents.living(conn, agent)?;
-    let place = row.queued.iter().position(|id| *id == message);
-    let place = place.ok_or_else(|| StoreError::NoSuchMessage { agent: agent.clone(), message })?;
-    row.queued.remove(place);
+/// Takes a message out of the table.
+pub(crate) fn take(conn: &Connection, agent: &AgentId, id: u64) -> Result<(), StoreError> {
     let gone = conn
         .prepare_cached("DELETE FROM mailbox WHERE agent = ?1 AND id = ?2")?
-        .execute(params![agent.as_str(), message.cast_signed()])?;
+        .execute(params![agent.as_str(), id.cast_signed()])?;
     if gone == 1 { Ok(()) } else { Err(damaged(agent)) }
 }
 

@@ -15,9 +15,10 @@ use crate::db::Pool;
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::key::HostKey;
+use crate::limits::{CATCH_UP_LOOKS, CATCH_UP_PAUSE};
 use crate::root::Root;
 use crate::verify::{self, Verified};
-use crate::{blobs, journal, mailbox, schema, storage};
+use crate::{blobs, journal, mailbox, redo, schema, storage};
 
 /// Reads a data root. Whatever it returns was checked on the way; what fails the check is an error, never an answer.
 #[derive(Debug)]
@@ -30,10 +31,26 @@ impl Reader {
     /// Opens a data root to read, beside whoever writes.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let root = Root::existing(path)?;
-        crate::log::check(&root.log())?;
-        let pool = Pool::open(root.database(), &root.log()).map_err(|why| crate::not_ours(&root, why))?;
+        let connect = || Pool::open(root.database(), &root.log()).map_err(|why| crate::not_ours(&root, why));
+        let mut pool = connect()?;
+        pool.glance(|conn| schema::insist(conn, &root.database()).map_err(|why| crate::not_ours(&root, why)))?;
+        let applied = |pool: &Pool| pool.glance(|conn| Ok(Head::read(conn)?.map_or(0, |head| head.applied)));
+        let key = HostKey::read(&root)?;
+        let secret = key.as_ref().map(HostKey::of_the_log);
+        if let Some(last) = redo::last(&redo::read(&root)?, secret.as_ref(), applied(&pool)?) {
+            for _ in 0..CATCH_UP_LOOKS {
+                pool.close();
+                if crate::recover(&root)? {
+                    pool = connect()?;
+                }
+                // Else somebody writes, and brings it into the tables at any moment. If that fails, it is read as it is.
+                if applied(&pool)? >= last {
+                    break;
+                }
+                std::thread::sleep(CATCH_UP_PAUSE);
+            }
+        }
         let named = pool.read(|conn| {
-            schema::insist(conn, &root.database()).map_err(|why| crate::not_ours(&root, why))?;
             // Made by a process that died, or is about, to write the first entry.
             if Head::read(conn)?.is_none() && !journal::begun(conn)? {
                 return Err(StoreError::NoStore { path: path.to_owned() });
@@ -41,7 +58,7 @@ impl Reader {
             journal::genesis(conn)
         })?;
         // A copy without the key can still be read; one with another key was put together from two.
-        if HostKey::read(&root)?.is_some_and(|key| *key.verifier() != named) {
+        if key.is_some_and(|key| *key.verifier() != named) {
             return Err(foreign_key(&root));
         }
         Self::over(pool, named)
@@ -57,6 +74,17 @@ impl Reader {
         Ok(Self { pool, verifier })
     }
 
+    /// The tables, once they hold everything that is acknowledged.
+    fn tables(&self) -> Result<&Pool, StoreError> {
+        self.pool.catch_up()?;
+        Ok(&self.pool)
+    }
+
+    /// An agent's row as it is in the tables.
+    pub(crate) fn row(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
+        self.pool.read(|conn| agents::find(conn, agent))
+    }
+
     pub(crate) fn close(&self) {
         self.pool.close();
     }
@@ -68,31 +96,37 @@ impl Reader {
 
     /// All agents by name, removed ones included.
     pub fn agents(&self) -> Result<Vec<AgentRow>, StoreError> {
-        self.pool.read(agents::all)
+        self.tables()?.read(agents::all)
     }
 
     /// One agent, even if removed.
     pub fn agent(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
-        self.pool.read(|conn| agents::find(conn, agent))
+        self.tables()?.read(|conn| agents::find(conn, agent))
     }
 
     /// The bytes with this digest.
     pub fn blob(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        self.pool.glance(|conn| blobs::get(conn, digest))
+        self.tables()?.glance(|conn| blobs::get(conn, digest))
     }
 
     /// Many of them, in the order asked: one state, one connection.
     pub fn blobs(&self, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
-        self.pool.read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
+        self.tables()?.read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
     }
 
     /// Whether there are such bytes.
     pub fn has_blob(&self, digest: &Digest) -> Result<bool, StoreError> {
-        self.pool.glance(|conn| blobs::has(conn, digest))
+        self.tables()?.glance(|conn| blobs::has(conn, digest))
     }
 
     /// A value of an agent's storage, and its version.
     pub fn storage_get(&self, agent: &AgentId, key: &str) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
+        self.pool.catch_up()?;
+        self.stored(agent, key)
+    }
+
+    /// A value as it is in the tables.
+    pub(crate) fn stored(&self, agent: &AgentId, key: &str) -> Result<Option<(Vec<u8>, u64)>, StoreError> {
         match self.pool.glance(|conn| storage::get(conn, agent, key)) {
             // More than one statement went into this answer, and the agent may have been made between them.
             Err(StoreError::Damaged { .. }) => self.pool.read(|conn| storage::get(conn, agent, key)),
@@ -108,27 +142,27 @@ impl Reader {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<KeyInfo>, StoreError> {
-        self.pool.read(|conn| storage::list(conn, agent, prefix, after, limit))
+        self.tables()?.read(|conn| storage::list(conn, agent, prefix, after, limit))
     }
 
     /// The oldest message that waits for an agent, and its number.
     pub fn mailbox_next(&self, agent: &AgentId) -> Result<Option<(u64, Message)>, StoreError> {
-        self.pool.read(|conn| mailbox::next(conn, agent))
+        self.tables()?.read(|conn| mailbox::next(conn, agent))
     }
 
     /// How many messages wait for an agent.
     pub fn mailbox_len(&self, agent: &AgentId) -> Result<u64, StoreError> {
-        self.pool.read(|conn| mailbox::len(conn, agent))
+        self.tables()?.read(|conn| mailbox::len(conn, agent))
     }
 
     /// How many entries the journal has.
     pub fn journal_len(&self) -> Result<u64, StoreError> {
-        self.pool.glance(|conn| Head::require(conn).map(|head| head.size()))
+        self.tables()?.glance(|conn| Head::require(conn).map(|head| head.size()))
     }
 
     /// An entry's canonical bytes.
     pub fn entry_bytes(&self, seq: u64) -> Result<Vec<u8>, StoreError> {
-        self.pool.read(|conn| journal::entry(conn, seq)).map(|row| row.bytes)
+        self.tables()?.read(|conn| journal::entry(conn, seq)).map(|row| row.bytes)
     }
 
     /// An entry, read.
@@ -142,7 +176,7 @@ impl Reader {
         range: Range<u64>,
         visit: impl FnMut(u64, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
-        self.pool.read(|conn| journal::each(conn, range, visit))
+        self.tables()?.read(|conn| journal::each(conn, range, visit))
     }
 
     /// Where an agent's entries stand, of one kind or of one turn if asked so.
@@ -152,43 +186,43 @@ impl Reader {
         kind: Option<&str>,
         turn: Option<u64>,
     ) -> Result<Vec<u64>, StoreError> {
-        self.pool.read(|conn| journal::of_agent(conn, agent, kind, turn))
+        self.tables()?.read(|conn| journal::of_agent(conn, agent, kind, turn))
     }
 
     /// Where an agent's turn stands, if it was taken.
     pub fn turn_entry(&self, agent: &AgentId, turn: u64) -> Result<Option<u64>, StoreError> {
-        Ok(self.pool.read(|conn| journal::turn(conn, agent, turn))?.map(|(seq, _)| seq))
+        Ok(self.tables()?.read(|conn| journal::turn(conn, agent, turn))?.map(|(seq, _)| seq))
     }
 
     /// What is on disk of a turn that isn't over: effects opened, closed, in doubt and settled, in order.
     pub fn unfinished_entries(&self, agent: &AgentId, turn: u64) -> Result<Vec<Entry>, StoreError> {
-        self.pool.read(|conn| journal::unfinished(conn, agent, turn))
+        self.tables()?.read(|conn| journal::unfinished(conn, agent, turn))
     }
 
     /// The signed checkpoint over the whole journal, and its note.
     pub fn head(&self) -> Result<(Checkpoint, String), StoreError> {
-        let head = self.pool.glance(Head::require)?;
+        let head = self.tables()?.glance(Head::require)?;
         Ok((head.check(&self.verifier)?, head.note))
     }
 
     /// The checkpoints that were asked for, oldest first.
     pub fn checkpoints(&self) -> Result<Vec<(Checkpoint, String)>, StoreError> {
-        self.pool.read(|conn| journal::checkpoints(conn, &self.verifier))
+        self.tables()?.read(|conn| journal::checkpoints(conn, &self.verifier))
     }
 
     /// Makes proofs for any entry and any earlier size.
     pub fn prover(&self) -> Result<Prover, StoreError> {
-        self.pool.read(|conn| journal::prover(conn, &self.verifier))
+        self.tables()?.read(|conn| journal::prover(conn, &self.verifier))
     }
 
     /// Recomputes the journal from its first byte; says now and then how far it is.
     pub fn verify_journal(&self, progress: impl FnMut(u64)) -> Result<Verified, StoreError> {
-        self.pool.read(|conn| verify::journal(conn, &self.verifier, progress))
+        self.tables()?.read(|conn| verify::journal(conn, &self.verifier, progress))
     }
 
     /// Checks everything that isn't journal: agents, storage, messages, blobs and the file's structure.
     pub fn verify_state(&self) -> Result<(), StoreError> {
-        self.pool.read(verify::state)
+        self.tables()?.read(verify::state)
     }
 }
 

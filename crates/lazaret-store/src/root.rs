@@ -3,9 +3,10 @@
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the data root is this crate's to touch")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io::{Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::StoreError;
 
@@ -70,6 +71,11 @@ impl Root {
         self.path.join("lazaret.db-wal")
     }
 
+    /// Where a commit is on disk first.
+    pub(crate) fn redo(&self) -> PathBuf {
+        self.path.join("lazaret.redo")
+    }
+
     pub(crate) fn key(&self) -> PathBuf {
         self.path.join("host.key")
     }
@@ -88,11 +94,7 @@ impl Root {
             .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let read = file.take(32).read_to_string(&mut text);
-                return Err(StoreError::Busy { pid: read.ok().and_then(|_| text.trim().parse().ok()) });
-            }
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { pid: holder(&file) }),
             Err(TryLockError::Error(why)) => return Err(failed(why)),
         }
         file.set_len(0).map_err(failed)?;
@@ -121,6 +123,20 @@ impl Root {
         let failed = |why| StoreError::io("flushing the directory", &self.path, &why);
         File::open(&self.path).and_then(|directory| directory.sync_all()).map_err(failed)
     }
+}
+
+/// Who has the lock. Whoever has just taken it is about to say so.
+fn holder(lock: &File) -> Option<u32> {
+    (0..20).find_map(|_| {
+        let mut text = [0; 16];
+        let read = lock.read_at(&mut text, 0).unwrap_or_default();
+        let said = str::from_utf8(&text[..read]).ok().and_then(|text| text.strip_suffix('\n'));
+        let pid = said.and_then(|pid| pid.parse().ok());
+        pid.or_else(|| {
+            std::thread::sleep(Duration::from_millis(5));
+            None
+        })
+    })
 }
 
 /// Refuses what others may open, or what is another's.

@@ -3,23 +3,18 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::path::Path;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-
-use rusqlite::Connection;
 
 use crate::batch::Prepared;
-use crate::db;
 use crate::desk::{Answer, Desk};
 use crate::error::StoreError;
-use crate::limits::{CARRY_OVER, MAX_GROUP};
+use crate::limits::MAX_GROUP;
+use crate::pending::Applier;
 
 /// The way to the desk.
 pub(crate) struct Writer {
     line: Arc<Line>,
-    carrier: Option<JoinHandle<()>>,
+    applier: Applier,
 }
 
 /// Those who wait, and the desk when nobody sits at it.
@@ -31,16 +26,6 @@ struct Line {
 struct State {
     queue: VecDeque<(Prepared, Arc<Slot>)>,
     desk: Place,
-    carrier: Carrier,
-}
-
-/// The thread that carries the log over into the database beside the writer.
-enum Carrier {
-    Idle(SyncSender<()>),
-    Busy(SyncSender<()>),
-    /// It has come to the end of what it saw; what was written meanwhile is left.
-    Done(SyncSender<()>),
-    Gone,
 }
 
 enum Place {
@@ -125,55 +110,14 @@ impl Line {
             *lock(slot) = Some(answer);
         }
         self.moved.notify_all();
-        if desk.frames() > CARRY_OVER {
-            self.carry_over(&desk);
-        }
         sitting.desk = Some(desk);
-    }
-
-    /// Keeps the log short. Most of it is carried over beside the writer; the little that is written meanwhile is done
-    /// here, because only when nothing is left can SQLite begin the log anew.
-    fn carry_over(&self, desk: &Desk) {
-        let mut state = lock(&self.state);
-        state.carrier = match std::mem::replace(&mut state.carrier, Carrier::Gone) {
-            // It is only asked while it is idle, so there is always room.
-            Carrier::Idle(ask) if ask.try_send(()).is_ok() => Carrier::Busy(ask),
-            Carrier::Done(ask) => {
-                drop(state);
-                desk.carry_over();
-                state = lock(&self.state);
-                Carrier::Idle(ask)
-            }
-            as_it_was => as_it_was,
-        };
-    }
-
-    fn carried(&self) {
-        let mut state = lock(&self.state);
-        state.carrier = match std::mem::replace(&mut state.carrier, Carrier::Gone) {
-            Carrier::Busy(ask) => Carrier::Done(ask),
-            as_it_was => as_it_was,
-        };
     }
 }
 
 impl Writer {
-    pub(crate) fn new(desk: Desk, database: &Path) -> Result<Self, StoreError> {
-        let (ask, asked) = sync_channel(1);
-        let conn = db::open_carrier(database)?;
-        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)), carrier: Carrier::Idle(ask) };
-        let line = Arc::new(Line { state: Mutex::new(state), moved: Condvar::new() });
-        let shared = Arc::clone(&line);
-        let carrier = std::thread::Builder::new()
-            .name("lazaret-store".into())
-            .spawn(move || {
-                while asked.recv().is_ok() {
-                    db::carry_over(&conn);
-                    shared.carried();
-                }
-            })
-            .map_err(|why| StoreError::Io { what: "starting a thread".into(), why: why.to_string() })?;
-        Ok(Self { line, carrier: Some(carrier) })
+    pub(crate) fn new(desk: Desk, applier: Applier) -> Self {
+        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)) };
+        Self { line: Arc::new(Line { state: Mutex::new(state), moved: Condvar::new() }), applier }
     }
 
     pub(crate) fn queue(&self, batch: Prepared) -> Ticket {
@@ -184,37 +128,18 @@ impl Writer {
         Ticket { line: Arc::clone(&self.line), slot }
     }
 
-    /// Looks something up at the desk if nobody sits there. Each commit makes the reading connections forget their pages,
-    /// so this is several times faster for what is asked once between two commits.
-    pub(crate) fn look<T>(&self, read: impl FnOnce(&Connection) -> T) -> Option<T> {
-        let mut state = lock(&self.line.state);
-        match std::mem::replace(&mut state.desk, Place::Taken) {
-            Place::Free(desk) => {
-                drop(state);
-                let mut sitting = Sitting { line: &self.line, desk: None };
-                let found = desk.look(read);
-                sitting.desk = Some(desk);
-                found
-            }
-            as_it_was => {
-                state.desk = as_it_was;
-                None
-            }
-        }
-    }
-
-    /// Writes what is in line and takes the desk away.
+    /// Writes what is in line, takes the desk away and lays everything into the tables.
     pub(crate) fn close(&mut self) {
         let _ = self.line.serve(None);
-        lock(&self.line.state).carrier = Carrier::Gone;
-        if let Some(carrier) = self.carrier.take() {
-            let _ = carrier.join();
-        }
-        let mut state = lock(&self.line.state);
-        let desk = std::mem::replace(&mut state.desk, Place::Gone);
-        drop(state);
-        // Its connection is the last one: SQLite carries the log over and removes it.
-        drop(desk);
+        let desk = std::mem::replace(&mut lock(&self.line.state).desk, Place::Gone);
         self.line.moved.notify_all();
+        let tables = self.applier.close();
+        // What isn't in the tables, or not safe there, stays in the log, and the next one who opens it finds it.
+        if let (Place::Free(desk), Some(mut tables)) = (desk, tables) {
+            desk.pool.close();
+            if desk.redo.is_used() && tables.settle().is_ok() {
+                desk.redo.empty();
+            }
+        }
     }
 }

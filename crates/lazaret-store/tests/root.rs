@@ -47,9 +47,10 @@ fn everything_made_is_closed_to_others() {
         assert_eq!(mode(&path), 0o600, "{}", path.display());
         seen += 1;
     }
-    assert_eq!(seen, 5, "database, log, its index, key and lock");
+    assert_eq!(seen, 6, "database, its log and that one's index, redo log, key and lock");
     drop(store);
     assert!(!root.join("lazaret.db-wal").exists(), "a closed data root is one database file");
+    assert_eq!(fs::metadata(root.join("lazaret.redo")).unwrap().len(), 0, "and an empty log");
 }
 
 #[test]
@@ -59,6 +60,8 @@ fn a_second_process_is_told_who_has_it() {
     assert_eq!(refusal(dir.path()), StoreError::Busy { pid: Some(std::process::id()) });
     let reader = Store::open_read_only(dir.path()).unwrap();
     store.commit(creation("a")).unwrap();
+    // Another process sees a commit as soon as it is in the tables; this one waits for that.
+    assert_eq!(store.agents().unwrap().len(), 1);
     assert_eq!(reader.agents().unwrap().len(), 1, "reading goes on beside it");
     store.close();
     open(dir.path());

@@ -74,7 +74,8 @@ impl At {
 
     /// Only calls on these count, but for flushes: heaps are files in memory to strace, and so is standard output.
     fn only(self, root: &Path) -> Vec<PathBuf> {
-        const FILES: [&str; 8] = [
+        const FILES: [&str; 9] = [
+            "lazaret.redo",
             "lazaret.db",
             "lazaret.db-wal",
             "lazaret.db-journal",

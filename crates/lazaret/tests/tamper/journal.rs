@@ -48,9 +48,18 @@ pub(crate) fn seal(table: &str, columns: &[&[u8]]) -> Value {
 fn seal_head(row: &mut Row) {
     let number = |at: usize| whole(&row[at]).to_le_bytes();
     let Value::Text(note) = &row[4] else { panic!("a note is text") };
-    let columns: [&[u8]; 7] =
-        [&number(1), blob(&row[2]), blob(&row[3]), note.as_bytes(), &number(5), &number(6), &number(7)];
-    row[8] = seal("head", &columns);
+    let columns: [&[u8]; 9] = [
+        &number(1),
+        blob(&row[2]),
+        blob(&row[3]),
+        note.as_bytes(),
+        &number(5),
+        &number(6),
+        &number(7),
+        &number(8),
+        blob(&row[9]),
+    ];
+    row[10] = seal("head", &columns);
 }
 
 impl<'a> Vandal<'a> {

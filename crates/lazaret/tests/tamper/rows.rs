@@ -18,8 +18,10 @@ pub(crate) struct Shape {
 
 /// The first column is the key of each.
 pub(crate) const JOURNAL: Shape = Shape { name: "journal", columns: "seq, kind, agent, turn, hash, leaf, bytes" };
-pub(crate) const HEAD: Shape =
-    Shape { name: "head", columns: "id, size, peaks, hash, note, agents, checkpoints, messages, digest" };
+pub(crate) const HEAD: Shape = Shape {
+    name: "head",
+    columns: "id, size, peaks, hash, note, agents, checkpoints, messages, applied, mark, digest",
+};
 pub(crate) const CHECKPOINTS: Shape = Shape { name: "checkpoints", columns: "size, note" };
 pub(crate) const AGENTS: Shape = Shape { name: "agents", columns: "agent, row, digest" };
 /// Not its `id`: where a blob lies in the table says nothing about it.

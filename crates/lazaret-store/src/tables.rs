@@ -1,0 +1,211 @@
+//! Lays commits into the tables: many in one transaction, none of them flushed. The redo log is what makes them durable;
+//! here they become readable, and in the end safe without it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use lazaret_gate::entry::Chain;
+use lazaret_gate::{AgentId, merkle};
+use rusqlite::hooks::Wal;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, params};
+
+use crate::error::StoreError;
+use crate::head::Head;
+use crate::journal::{self, Peek};
+use crate::key::HostKey;
+use crate::limits::CARRY_OVER;
+use crate::op::{self, End, Op};
+use crate::redo::Frame;
+use crate::{agents, blobs, mailbox, storage};
+
+/// The one connection that writes, and what stands in the tables.
+pub(crate) struct Tables {
+    conn: Connection,
+    key: Arc<HostKey>,
+    pub(crate) head: Head,
+    /// Frames in SQLite's log, told by it at each commit.
+    frames: Arc<AtomicU32>,
+    /// A flush of SQLite's log failed. What the system then drops from its memory it never tells of again, so the next
+    /// flush that succeeds proves nothing: only the database itself, written anew from that log, does.
+    shaken: bool,
+}
+
+fn unreadable() -> StoreError {
+    StoreError::damaged("a commit in the log `lazaret.redo`")
+}
+
+fn agent(name: &str) -> Result<AgentId, StoreError> {
+    op::agent(name).ok_or_else(unreadable)
+}
+
+impl Tables {
+    pub(crate) fn new(mut conn: Connection, key: Arc<HostKey>, head: Head) -> Result<Self, StoreError> {
+        let frames = Arc::new(AtomicU32::new(0));
+        let told = Arc::clone(&frames);
+        conn.wal_hook(Some(move |_: &mut Wal, pages: i32| {
+            told.store(pages.cast_unsigned(), Ordering::Relaxed);
+            Ok(())
+        }))?;
+        Ok(Self { conn, key, head, frames, shaken: false })
+    }
+
+    /// The size of the newest checkpoint that was kept.
+    pub(crate) fn last_checkpoint(&self) -> Result<Option<u64>, StoreError> {
+        let last: Option<i64> = self.conn.query_row("SELECT max(size) FROM checkpoints", [], |row| row.get(0))?;
+        Ok(last.map(i64::cast_unsigned))
+    }
+
+    /// Lays these commits into the tables, all or none. They follow the last that was.
+    pub(crate) fn apply(&mut self, commits: &[Arc<Frame>]) -> Result<(), StoreError> {
+        let before = self.head.clone();
+        let done = self.transact(commits);
+        if done.is_err() {
+            self.head = before;
+            if !self.conn.is_autocommit() {
+                // It may have ended by itself; and if not, the next attempt says so.
+                let _ = self.conn.execute_batch("ROLLBACK");
+            }
+            if let Err(StoreError::DiskFull | StoreError::Io { .. }) = done {
+                // Where the disk is full, SQLite's log may begin anew in the room that it has.
+                let _ = self.carry_over_all();
+            }
+        }
+        done
+    }
+
+    fn transact(&mut self, commits: &[Arc<Frame>]) -> Result<(), StoreError> {
+        let steps: Vec<_> =
+            commits.iter().map(|commit| op::steps(commit.steps()).ok_or_else(unreadable)).collect::<Result<_, _>>()?;
+        self.run("BEGIN IMMEDIATE")?;
+        // Of many versions of an agent's row only the last is written. First of all, because storage refers to it.
+        let mut rows = BTreeMap::new();
+        for step in steps.iter().flatten() {
+            if let Op::Row { agent, row } = step {
+                rows.insert(*agent, *row);
+            }
+        }
+        rows.iter().try_for_each(|(name, row)| agents::put(&self.conn, name, row))?;
+        for (commit, steps) in commits.iter().zip(&steps) {
+            if commit.number != self.head.applied + 1 {
+                return Err(unreadable());
+            }
+            steps.iter().try_for_each(|step| self.step(step))?;
+            (self.head.applied, self.head.mark) = (commit.number, commit.mark);
+        }
+        self.head.sign(&self.key);
+        self.head.write(&self.conn)?;
+        self.run("COMMIT")
+    }
+
+    fn step(&mut self, step: &Op<'_>) -> Result<(), StoreError> {
+        let conn = &self.conn;
+        match *step {
+            Op::Blob { digest, size, packed, bytes } => blobs::write(conn, &digest, size, packed, bytes),
+            Op::Entry { bytes } => self.entry(bytes),
+            Op::Begin { agent: name } => storage::begin(conn, &agent(name)?),
+            Op::Clear { agent: name } => {
+                let agent = agent(name)?;
+                storage::clear(conn, &agent)?;
+                mailbox::clear(conn, &agent)
+            }
+            Op::Set { agent: name, key, version, value } => storage::set(conn, &agent(name)?, key, value, version),
+            Op::Delete { agent: name, key } => storage::delete(conn, &agent(name)?, key),
+            Op::Enqueue { agent: name, id, message } => mailbox::put(conn, &agent(name)?, id, message),
+            Op::Dequeue { agent: name, id } => mailbox::take(conn, &agent(name)?, id),
+            Op::Row { .. } => Ok(()),
+            Op::End(end) => self.end(&end),
+        }
+    }
+
+    /// Appends an entry, which must follow the last one.
+    fn entry(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut chain = Chain::resume(self.head.size(), self.head.hash);
+        chain.follow(bytes)?;
+        let (hash, leaf) = (chain.head(), merkle::leaf(bytes));
+        let peek = Peek::at(bytes).ok_or_else(unreadable)?;
+        journal::append(&self.conn, self.head.size(), &peek, &hash, &leaf, bytes)?;
+        self.head.frontier.push(leaf);
+        self.head.hash = hash;
+        Ok(())
+    }
+
+    fn end(&mut self, end: &End) -> Result<(), StoreError> {
+        if end.size != self.head.size() || end.hash != self.head.hash {
+            return Err(StoreError::broken(self.head.size(), "the log `lazaret.redo` says that it ends elsewhere"));
+        }
+        (self.head.agents, self.head.messages) = (end.agents, end.messages);
+        self.head.checkpoints = end.checkpoints;
+        if end.keeps_note {
+            self.head.sign(&self.key);
+            self.conn
+                .prepare_cached("INSERT INTO checkpoints VALUES (?1, ?2)")?
+                .execute(params![end.size.cast_signed(), self.head.note])?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, sql: &str) -> Result<(), StoreError> {
+        self.conn.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+
+    /// Whether SQLite's log is long enough to be carried over into the database.
+    pub(crate) fn is_long(&self) -> bool {
+        self.frames.load(Ordering::Relaxed) > CARRY_OVER
+    }
+
+    /// Carries over what no reader still needs from SQLite's log. True if that was all of it: then everything is safe.
+    pub(crate) fn carry_over(&mut self) -> bool {
+        match self.conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE).map_err(StoreError::from) {
+            Ok((frames, carried)) => !self.shaken && frames == carried,
+            Err(why) => {
+                self.shaken |= !matches!(why, StoreError::Busy { .. });
+                false
+            }
+        }
+    }
+
+    /// Makes everything that is in the tables safe without the redo log.
+    pub(crate) fn secure(&mut self) -> Result<(), StoreError> {
+        if self.shaken {
+            return self.carry_over_all();
+        }
+        // A commit that is flushed takes along what lies before it in SQLite's log.
+        self.conn.pragma_update(None, "synchronous", "FULL")?;
+        let done = self.run("BEGIN IMMEDIATE").and_then(|()| {
+            self.head.write(&self.conn)?;
+            self.run("COMMIT")
+        });
+        if done.is_err() {
+            self.shaken = true;
+            if !self.conn.is_autocommit() {
+                let _ = self.conn.execute_batch("ROLLBACK");
+            }
+        }
+        self.conn.pragma_update(None, "synchronous", "NORMAL")?;
+        done
+    }
+
+    /// Carries all of SQLite's log over into the database and flushes that; waits a while for readers.
+    fn carry_over_all(&mut self) -> Result<(), StoreError> {
+        let done = self.conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::TRUNCATE);
+        let done = done.map(drop).map_err(StoreError::from);
+        match &done {
+            Ok(()) => self.shaken = false,
+            Err(StoreError::Busy { .. }) => {}
+            Err(_) => self.shaken = true,
+        }
+        done
+    }
+
+    /// As [`Self::secure`], and leaves as little as possible beside the database.
+    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
+        match self.carry_over_all() {
+            // A reader that stays on doesn't keep it from being safe.
+            Err(StoreError::Busy { .. }) if !self.shaken => self.secure(),
+            done => done,
+        }
+    }
+}
