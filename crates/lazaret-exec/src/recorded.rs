@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use lazaret_gate::record::{Divergence, TapeEntry};
+use lazaret_gate::record::{Divergence, TapeEntry, TurnRecord};
 use lazaret_gate::{Answer, Effect, Executor, Halt, Journal, Outcome, Permit};
 
 /// A turn's tape, played back.
 #[derive(Clone)]
 pub struct Recorded {
-    tape: Arc<Vec<TapeEntry>>,
+    record: Arc<TurnRecord>,
 }
 
 impl Recorded {
-    /// Plays this tape.
-    pub fn new(tape: Arc<Vec<TapeEntry>>) -> Self {
-        Self { tape }
+    /// Plays this turn's tape.
+    pub fn new(record: Arc<TurnRecord>) -> Self {
+        Self { record }
     }
 
     fn at(&self, number: u32) -> Option<&TapeEntry> {
-        self.tape.get(number as usize)
+        self.record.tape.get(number as usize)
     }
 
     /// What differs if a turn ends after `asked` asks, though the tape goes on.

@@ -6,7 +6,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A BLAKE3 digest, written as 64 lower-case hex digits.
@@ -71,8 +71,7 @@ impl Serialize for Digest {
 
 impl<'de> Deserialize<'de> for Digest {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` is not 64 lower-case hex digits")))
+        deserializer.deserialize_str(Text("64 lower-case hex digits", Self::parse))
     }
 }
 
@@ -116,8 +115,7 @@ impl Serialize for Bytes {
 
 impl<'de> Deserialize<'de> for Bytes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        STANDARD.decode(text.as_bytes()).map(Self).map_err(|why| D::Error::custom(format!("not base64: {why}")))
+        deserializer.deserialize_str(Text("base64", Self::parse))
     }
 }
 
@@ -133,8 +131,26 @@ impl Serialize for Exact {
 
 impl<'de> Deserialize<'de> for Exact {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(|_| D::Error::custom(format!("`{text}` is not a whole number")))
+        deserializer.deserialize_str(Text("a whole number", |text| text.parse().ok().map(Self)))
+    }
+}
+
+/// Reads a value from a text where it lies, without a copy of it; says what it should be, and how to read it.
+struct Text<T>(&'static str, fn(&str) -> Option<T>);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        const SHOWN: usize = 100;
+        self.1(text).ok_or_else(|| {
+            let (start, rest): (String, _) = (text.chars().take(SHOWN).collect(), text.chars().nth(SHOWN));
+            E::custom(format_args!("`{start}{}` is not {}", rest.map_or("", |_| "…"), self.0))
+        })
     }
 }
 
@@ -155,7 +171,10 @@ pub enum NotCanonical {
 /// The canonical bytes of a value. A number that canonical JSON would round is refused: two values must never share
 /// their bytes.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, NotCanonical> {
-    let mut bytes = Vec::new();
+    encode_into(Vec::with_capacity(512), value)
+}
+
+fn encode_into<T: Serialize>(mut bytes: Vec<u8>, value: &T) -> Result<Vec<u8>, NotCanonical> {
     write::write(&mut bytes, value).map_err(|why| NotCanonical::Unwritable(why.to_string()))?;
     Ok(bytes)
 }
@@ -163,5 +182,9 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, NotCanonical> {
 /// Reads a value and insists that these bytes are its canonical form, so that no byte can change unseen.
 pub fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, NotCanonical> {
     let value: T = serde_json::from_slice(bytes).map_err(|why| NotCanonical::Unreadable(why.to_string()))?;
-    if encode(&value)? == bytes { Ok(value) } else { Err(NotCanonical::OtherSpelling) }
+    if encode_into(Vec::with_capacity(bytes.len()), &value)? == bytes {
+        Ok(value)
+    } else {
+        Err(NotCanonical::OtherSpelling)
+    }
 }

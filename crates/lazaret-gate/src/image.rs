@@ -27,21 +27,21 @@ pub struct Image {
     pub component: Digest,
     /// Under this engine configuration.
     pub engine: Digest,
-    /// After this turn; 0 before the first.
-    pub turn: u64,
-    /// Every linear memory, in the order in which the component makes them.
-    pub memories: Vec<Memory>,
     /// Every mutable global's bits, by group.
     pub globals: Vec<Vec<Exact>>,
+    /// Every linear memory, in the order in which the component makes them.
+    pub memories: Vec<Memory>,
+    /// After this turn; 0 before the first.
+    pub turn: u64,
 }
 
 /// One linear memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Its size in WebAssembly pages of 64 KiB.
-    pub size: u32,
     /// Node digests; `null` where all 256 pages are zeros. Trailing nulls are not written.
     pub nodes: Vec<Option<Digest>>,
+    /// Its size in WebAssembly pages of 64 KiB.
+    pub size: u32,
 }
 
 impl Memory {
@@ -73,7 +73,9 @@ impl Node {
     /// A bitmap of the pages that aren't zeros (least significant bit first), then their digests in order.
     /// `None` if all are.
     pub fn encode(&self) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; NODE_PAGES / 8];
+        let used = self.pages.iter().flatten().count();
+        let mut bytes = Vec::with_capacity(NODE_PAGES / 8 + used * size_of::<Digest>());
+        bytes.resize(NODE_PAGES / 8, 0);
         for (index, page) in self.pages.iter().enumerate() {
             if let Some(digest) = page {
                 bytes[index / 8] |= 1 << (index % 8);

@@ -1,5 +1,7 @@
 //! Admission: from a stranger's bytes to a program that can be run, or the reason why not.
 
+use std::sync::Arc;
+
 use lazaret_gate::record::World as Lives;
 use lazaret_gate::{Digest, Halt};
 use wasmtime::component::{Component, InstancePre, Linker};
@@ -17,7 +19,7 @@ use crate::turn::{self, Guest, World};
 pub struct Program {
     pub(crate) engine: Engine,
     pub(crate) lives: Lives,
-    pub(crate) map: StateMap,
+    pub(crate) map: Arc<StateMap>,
     pub(crate) linked: InstancePre<Guest>,
     digest: Digest,
 }
@@ -87,7 +89,7 @@ impl Engine {
             Lives::Stateless => crate::wasi::define(&mut linker, &component).map_err(unlinkable)?,
         }
         let linked = linker.instantiate_pre(&component).map_err(unlinkable)?;
-        Ok(Program { engine: self.clone(), lives, map, linked, digest })
+        Ok(Program { engine: self.clone(), lives, map: Arc::new(map), linked, digest })
     }
 
     /// Takes up a program that this host compiled before. `None` if the bytes were not sealed with this key by this
@@ -136,7 +138,7 @@ impl Program {
     /// The compiled program, authenticated with a key of this host, for [`Engine::unseal`].
     pub fn seal(&self, key: &[u8; 32]) -> Result<Vec<u8>, Inadmissible> {
         let uncompilable = |why: String| Inadmissible::Uncompilable(why);
-        let header = serde_json::to_vec(&(self.lives, &self.map)).map_err(|why| uncompilable(why.to_string()))?;
+        let header = serde_json::to_vec(&(self.lives, &*self.map)).map_err(|why| uncompilable(why.to_string()))?;
         let native = self.linked.component().serialize().map_err(|why| uncompilable(format!("{why:#}")))?;
         Ok(code::seal(&header, &native, key, &self.engine.binding(&self.digest)))
     }

@@ -4,6 +4,7 @@
 //! in crates that this one doesn't depend on.
 
 pub mod admit;
+pub mod awake;
 pub mod engine;
 pub mod imports;
 pub mod inspect;
@@ -15,6 +16,7 @@ pub mod turn;
 pub mod wasi;
 
 pub use admit::{Admitted, Inadmissible, Program};
+pub use awake::Awake;
 pub use engine::Engine;
 pub use state::{Change, State};
 pub use turn::{Ran, Terms, World};

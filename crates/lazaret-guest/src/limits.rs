@@ -128,3 +128,9 @@ pub const MEMORY_FOR_BIRTH: u64 = 256 << 20;
 
 /// Wall time for the same, in milliseconds.
 pub const WALL_FOR_BIRTH_MS: u64 = 30_000;
+
+/// Pages that are held beside a kept instance to see what its next turn changes: 4 MiB, besides the instance itself.
+pub const MAX_HELD_PAGES: usize = 1024;
+
+/// Pages that may be compared in vain before an instance is let go: about what it costs to wake another one.
+pub const IDLE_PAGES: usize = 512;

@@ -1,5 +1,6 @@
 //! An agent's state between turns: heaps that can be mapped, the names of their pages, and its globals.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lazaret_gate::canonical::{self, Exact};
@@ -7,6 +8,7 @@ use lazaret_gate::image::{Image, Memory, Node, PAGE, PageTree, WASM_PAGE, name_p
 use lazaret_gate::{Bytes, Digest};
 use wasmtime::Store;
 
+use crate::limits::MAX_HELD_PAGES;
 use crate::native::heap::{Heap, HeapError, HeapFile};
 use crate::turn::Guest;
 
@@ -35,8 +37,33 @@ struct MemoryChange {
 #[derive(Debug)]
 struct PageChange {
     index: u32,
+    /// What it was called.
+    old: Option<Digest>,
     name: Option<Digest>,
     bytes: Box<[u8; PAGE]>,
+}
+
+/// The pages that one memory of a kept instance has of its own, as the last turn left them. They are the ones that the
+/// kernel calls changed; whether the next turn changes them shows by comparing.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pages: BTreeMap<u32, Box<[u8; PAGE]>>,
+    /// In 64 KiB pages.
+    size: u32,
+    /// Of the last turn: pages that were compared and had not changed.
+    idle: usize,
+}
+
+impl Held {
+    /// How many pages there are.
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len()
+    }
+
+    /// Pages that the last turn did not change.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle
+    }
 }
 
 /// An image that can't be woken.
@@ -74,17 +101,30 @@ impl Change {
         store: &Store<Guest>,
         heaps: &[Heap],
         before: &State,
+        mut held: Option<&mut [Held]>,
         globals: Vec<Vec<u64>>,
     ) -> Result<Self, HeapError> {
         let mut memories = Vec::with_capacity(heaps.len());
         for (at, heap) in heaps.iter().enumerate() {
             let mut pages = Vec::new();
+            let mut held = held.as_deref_mut().and_then(|held| held.get_mut(at));
+            let mut idle = 0;
             for index in heap.changed_pages(store).pages {
                 let bytes = heap.page(store, index)?;
-                let name = name_page(bytes);
-                if name != before.trees.get(at).and_then(|tree| tree.get(index)) {
-                    pages.push(PageChange { index, name, bytes: Box::new(*bytes) });
+                if held.as_ref().and_then(|held| held.pages.get(&index)).is_some_and(|page| **page == *bytes) {
+                    idle += 1;
+                    continue;
                 }
+                let name = name_page(bytes);
+                let old = before.trees.get(at).and_then(|tree| tree.get(index));
+                if name != old {
+                    pages.push(PageChange { index, old, name, bytes: Box::new(*bytes) });
+                } else if let Some(held) = held.as_mut().filter(|held| held.len() < MAX_HELD_PAGES) {
+                    held.pages.insert(index, Box::new(*bytes));
+                }
+            }
+            if let Some(held) = held {
+                held.idle = idle;
             }
             memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, pages });
         }
@@ -96,13 +136,20 @@ impl State {
     /// Brings the page names up to date with a turn's change. The heaps themselves still hold what was before: when the
     /// change is on disk, call [`State::settle`]; if it never gets there, drop this state and wake the old image anew.
     pub fn advance(&mut self, change: &Change) -> Sealed {
+        let mut sealed = self.rename(change);
+        let pages = change.memories.iter().flat_map(|memory| &memory.pages);
+        sealed.blobs.extend(pages.filter_map(|page| page.name.map(|name| (name, page.bytes.to_vec()))));
+        sealed
+    }
+
+    /// As [`State::advance`], for a change that isn't stored: the pages are not among the blobs.
+    pub(crate) fn rename(&mut self, change: &Change) -> Sealed {
         let mut blobs = Vec::new();
         let mut memories = Vec::with_capacity(change.memories.len());
         self.trees.resize_with(change.memories.len(), PageTree::default);
         for (tree, memory) in self.trees.iter_mut().zip(&change.memories) {
             for page in &memory.pages {
                 tree.set(page.index, page.name);
-                blobs.extend(page.name.map(|name| (name, page.bytes.to_vec())));
             }
             let (sealed, nodes) = tree.seal(memory.size);
             memories.push(sealed);
@@ -110,6 +157,33 @@ impl State {
         }
         let globals = change.globals.iter().map(|group| group.iter().copied().map(Exact).collect()).collect();
         Sealed { memories, globals, blobs }
+    }
+
+    /// Takes back what [`State::rename`] did with this change.
+    pub(crate) fn retreat(&mut self, change: &Change) {
+        for (tree, memory) in self.trees.iter_mut().zip(&change.memories) {
+            for page in &memory.pages {
+                tree.set(page.index, page.old);
+            }
+        }
+    }
+
+    /// Notes a turn's change beside the heaps, which still hold what was when the instance was woken.
+    pub(crate) fn hold(&mut self, change: Change, held: &mut Vec<Held>) {
+        held.resize_with(change.memories.len(), Held::default);
+        for (held, memory) in held.iter_mut().zip(change.memories) {
+            held.size = memory.size;
+            held.pages.extend(memory.pages.into_iter().map(|page| (page.index, page.bytes)));
+        }
+        self.globals = change.globals;
+    }
+
+    /// Writes what was noted beside the heaps into them.
+    pub(crate) fn release(&mut self, held: Vec<Held>) -> Result<(), HeapError> {
+        let page = |(index, bytes)| PageChange { index, old: None, name: None, bytes };
+        let memory = |held: Held| MemoryChange { size: held.size, pages: held.pages.into_iter().map(page).collect() };
+        let globals = std::mem::take(&mut self.globals);
+        self.settle(Change { memories: held.into_iter().map(memory).collect(), globals })
     }
 
     /// Writes a turn's change into the heaps.

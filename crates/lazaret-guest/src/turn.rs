@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use lazaret_gate::limits::{MAX_KEY, MAX_OUTPUT, MAX_TEXT};
 use lazaret_gate::record::{Cause, Ending, Failure, Message, Reply, Stop, World as Lives};
 use lazaret_gate::{Budget, Effect, Halt, Outcome, Refusal};
-use wasmtime::component::{ComponentType, Instance, Lift, Lower};
+use wasmtime::component::{ComponentType, Func, Instance, Lift, Lower, TypedFunc};
 use wasmtime::{Store, Trap, UpdateDeadline};
 
 use crate::admit::{Program, nothing};
 use crate::limits;
-use crate::native::heap::{Heap, with_heaps};
-use crate::state::{Change, State};
+use crate::native::heap::{Heap, Scan, with_heaps};
+use crate::state::{Change, Held, State};
 
 /// The world as a guest meets it: asks go in, outcomes come out.
 pub trait World: Any {
@@ -49,6 +49,19 @@ pub(crate) struct Guest {
     pub(crate) refused: Option<Refusal>,
     pub(crate) wasi: crate::wasi::Wasi,
     memory: MemoryCap,
+    /// When its wall time is used up.
+    deadline: Instant,
+}
+
+impl Guest {
+    /// As a turn begins.
+    fn new(world: Box<dyn World>, budget: &Budget) -> Self {
+        let most = usize::try_from(budget.memory).unwrap_or(usize::MAX);
+        let memory = MemoryCap { used: 0, most, denied: false, elements: 0 };
+        #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is measured on a real clock")]
+        let deadline = Instant::now() + Duration::from_millis(budget.wall_ms);
+        Self { world, halt: None, refused: None, wasi: crate::wasi::Wasi::default(), memory, deadline }
+    }
 }
 
 /// Counts linear memory against the budget.
@@ -132,22 +145,27 @@ enum WireFailure {
 
 /// A store with every limit set, whose clock runs from now.
 fn store(program: &Program, world: Box<dyn World>, budget: &Budget) -> wasmtime::Result<Store<Guest>> {
-    let most = usize::try_from(budget.memory).unwrap_or(usize::MAX);
-    let memory = MemoryCap { used: 0, most, denied: false, elements: 0 };
-    let guest = Guest { world, halt: None, refused: None, wasi: crate::wasi::Wasi::default(), memory };
-    let mut store = Store::new(program.engine.wasm(), guest);
+    let mut store = Store::new(program.engine.wasm(), Guest::new(Box::new(Gone), budget));
     store.limiter(|guest| &mut guest.memory);
-    store.set_hostcall_fuel(limits::HOSTCALL_BYTES);
-    store.set_fuel(budget.fuel)?;
-    #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is measured on a real clock")]
-    let deadline = Instant::now() + Duration::from_millis(budget.wall_ms);
-    store.set_epoch_deadline(1);
-    store.epoch_deadline_callback(move |_| {
+    store.epoch_deadline_callback(|store| {
         #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is measured on a real clock")]
-        let late = Instant::now() >= deadline;
+        let late = Instant::now() >= store.data().deadline;
         Ok(if late { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
+    begin(&mut store, world, budget)?;
     Ok(store)
+}
+
+/// Puts everything in a store that is one turn's as a turn finds it: the same for a new store and for one in which a turn
+/// was taken before. What instances have laid out in tables stays counted; no durable agent can change that.
+fn begin(store: &mut Store<Guest>, world: Box<dyn World>, budget: &Budget) -> wasmtime::Result<()> {
+    let elements = store.data().memory.elements;
+    *store.data_mut() = Guest::new(world, budget);
+    store.data_mut().memory.elements = elements;
+    store.set_hostcall_fuel(limits::HOSTCALL_BYTES);
+    store.set_fuel(budget.fuel)?;
+    store.set_epoch_deadline(1);
+    Ok(())
 }
 
 /// Lays out a component's memory for the first time.
@@ -165,8 +183,9 @@ pub(crate) fn birth(program: &Program, world: Box<dyn World>) -> Result<Change, 
         // The type is checked now, so that a first turn can't fail on it.
         instance.get_typed_func::<(WireMessage<'_>,), (Result<WireReply, WireFailure>,)>(&mut store, "handle")?;
         store.set_fuel(u64::MAX)?;
-        let globals = globals(program, &mut store, &instance)?;
-        Ok(Change::capture(&store, &heaps, &before, globals)?)
+        let getters = getters(program, &mut store, &instance)?;
+        let globals = globals(&mut store, &getters)?;
+        Ok(Change::capture(&store, &heaps, &before, None, globals)?)
     })();
     let guest = store.data_mut();
     born.map_err(|why: wasmtime::Error| match (guest.halt.take(), why.downcast_ref::<Trap>()) {
@@ -191,13 +210,24 @@ fn instantiate(
     Ok((instance, heaps))
 }
 
-fn globals(program: &Program, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<Vec<Vec<u64>>> {
-    let mut all = Vec::with_capacity(program.map.groups.len());
-    for group in &program.map.groups {
-        let mut values = Vec::with_capacity(group.globals.len());
-        if !group.globals.is_empty() {
-            let get = instance.get_typed_func::<(u32,), (u64,)>(&mut *store, &group.get_export())?;
-            for index in 0..group.globals.len() as u32 {
+/// Reads one group's globals; how many there are, and how, if there are any.
+type Getter = (u32, Option<TypedFunc<(u32,), (u64,)>>);
+
+fn getters(program: &Program, store: &mut Store<Guest>, instance: &Instance) -> wasmtime::Result<Vec<Getter>> {
+    let getter = |group: &crate::instrument::Group| {
+        let count = group.globals.len() as u32;
+        let get = (count > 0).then(|| instance.get_typed_func(&mut *store, group.get_export()));
+        Ok((count, get.transpose()?))
+    };
+    program.map.groups.iter().map(getter).collect()
+}
+
+fn globals(store: &mut Store<Guest>, getters: &[Getter]) -> wasmtime::Result<Vec<Vec<u64>>> {
+    let mut all = Vec::with_capacity(getters.len());
+    for (count, get) in getters {
+        let mut values = Vec::with_capacity(*count as usize);
+        if let Some(get) = get {
+            for index in 0..*count {
                 values.push(get.call(&mut *store, (index,))?.0);
             }
         }
@@ -233,29 +263,56 @@ fn fits(program: &Program, state: &State) -> bool {
 
 /// Takes one turn from `state`. A durable agent's state is not changed here: what changed comes back in [`Ran`].
 pub fn run(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn World>) -> Ran {
+    start(program, state, terms, world).0
+}
+
+/// Takes one turn on a fresh instance. The instance comes back too if it can take another: if it is a durable agent's and
+/// the turn replied.
+pub(crate) fn start(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn World>) -> (Ran, Option<Live>) {
     let _ticking = program.engine.tick();
     let mut store = match store(program, world, terms.budget) {
         Ok(store) => store,
         // INVARIANT: only an engine without fuel fails here, and ours has it.
-        Err(why) => {
-            return Ran { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, change: None, world: Box::new(Gone) };
+        Err(why) => return (Ran::not_begun(&why, Box::new(Gone)), None),
+    };
+    match program.lives {
+        Lives::Durable => {
+            let mut woken = None;
+            let called = wake(program, &mut store, state)
+                .and_then(|fresh| call(program, &mut store, woken.insert(fresh), state, None, terms));
+            let ran = ran(&mut store, called, terms);
+            let live = woken.filter(|woken| ran.change.is_some() && woken.tells_changes());
+            let live = live.map(|woken| Live { store, woken });
+            (ran, live)
         }
-    };
-    let called = match program.lives {
-        Lives::Durable => durable(program, &mut store, state, terms),
-        Lives::Stateless => crate::wasi::run(program, &mut store, terms).map(|ending| (ending, None)),
-    };
+        Lives::Stateless => {
+            let called = crate::wasi::run(program, &mut store, terms).map(|ending| (ending, None));
+            (ran(&mut store, called, terms), None)
+        }
+    }
+}
+
+/// What came of a call.
+fn ran(store: &mut Store<Guest>, called: wasmtime::Result<Called>, terms: &Terms<'_>) -> Ran {
     let left = store.get_fuel().unwrap_or(0);
     let fuel = terms.budget.fuel.saturating_sub(left);
     let (ending, fuel, change) = match called {
         Ok((ending, Some((used, change)))) => (Ok(ending), used, change),
         Ok((ending, None)) => (Ok(ending), fuel, None),
-        Err(why) => (stopped(&mut store, &why, terms), fuel, None),
+        Err(why) => (stopped(store, &why, terms), fuel, None),
     };
-    Ran { ending, fuel, change, world: store.into_data().world }
+    let world = std::mem::replace(&mut store.data_mut().world, Box::new(Gone));
+    Ran { ending, fuel, change, world }
 }
 
-/// A world for the case that cannot be.
+impl Ran {
+    /// A turn that could not even begin.
+    pub(crate) fn not_begun(why: &impl ToString, world: Box<dyn World>) -> Self {
+        Self { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, change: None, world }
+    }
+}
+
+/// The world of a guest that isn't in a turn.
 struct Gone;
 
 impl World for Gone {
@@ -266,7 +323,23 @@ impl World for Gone {
 
 type Called = (Ending, Option<(u64, Option<Change>)>);
 
-fn durable(program: &Program, store: &mut Store<Guest>, state: &State, terms: &Terms<'_>) -> wasmtime::Result<Called> {
+/// An instance that is as its agent's image says.
+struct Woken {
+    instance: Instance,
+    handle: Func,
+    heaps: Vec<Heap>,
+    /// Found when first needed, which in a turn that fails is never.
+    getters: Option<Vec<Getter>>,
+}
+
+impl Woken {
+    /// Whether the kernel says what is written to: to look at everything after every turn is not worth staying awake.
+    fn tells_changes(&self) -> bool {
+        self.heaps.iter().all(|heap| heap.scan() == Scan::Kernel)
+    }
+}
+
+fn wake(program: &Program, store: &mut Store<Guest>, state: &State) -> wasmtime::Result<Woken> {
     if !fits(program, state) {
         return Err(wasmtime::Error::msg("the image is of another component: its globals don't fit"));
     }
@@ -275,9 +348,22 @@ fn durable(program: &Program, store: &mut Store<Guest>, state: &State, terms: &T
     let (instance, heaps) = instantiate(program, store, state, usize::MAX)?;
     store.data_mut().memory.woken(heaps.iter().map(Heap::size).sum())?;
     set_globals(program, store, &instance, state)?;
+    let handle = instance.get_func(&mut *store, "handle");
+    let handle = handle.ok_or_else(|| wasmtime::Error::msg("the component has no `handle`"))?;
+    Ok(Woken { instance, handle, heaps, getters: None })
+}
+
+/// The one call of a turn. `held` is what a kept instance's pages were before it.
+fn call(
+    program: &Program,
+    store: &mut Store<Guest>,
+    woken: &mut Woken,
+    before: &State,
+    held: Option<&mut [Held]>,
+    terms: &Terms<'_>,
+) -> wasmtime::Result<Called> {
     store.set_fuel(terms.budget.fuel)?;
-    let handle =
-        instance.get_typed_func::<(WireMessage<'_>,), (Result<WireReply, WireFailure>,)>(&mut *store, "handle")?;
+    let handle = woken.handle.typed::<(WireMessage<'_>,), (Result<WireReply, WireFailure>,)>(&*store)?;
     let input = terms.input;
     let message = WireMessage {
         sender: input.sender.as_ref().map(|sender| sender.as_str()),
@@ -290,12 +376,45 @@ fn durable(program: &Program, store: &mut Store<Guest>, state: &State, terms: &T
     let change = match &ending {
         Ending::Replied(_) => {
             store.set_fuel(u64::MAX)?;
-            let globals = globals(program, store, &instance)?;
-            Some(Change::capture(store, &heaps, state, globals)?)
+            let getters = match woken.getters.take() {
+                Some(getters) => getters,
+                None => getters(program, store, &woken.instance)?,
+            };
+            let globals = globals(store, woken.getters.insert(getters))?;
+            Some(Change::capture(store, &woken.heaps, before, held, globals)?)
         }
         Ending::Failed(_) | Ending::Stopped(_) => None,
     };
     Ok((ending, Some((used, change))))
+}
+
+/// An instance whose last turn replied.
+pub(crate) struct Live {
+    store: Store<Guest>,
+    woken: Woken,
+}
+
+impl Live {
+    /// Takes one more turn on the instance, from `before`, which is how its last turn left it. If this one doesn't reply,
+    /// the instance is not to be used again.
+    pub(crate) fn again(
+        &mut self,
+        program: &Program,
+        before: &State,
+        held: &mut [Held],
+        terms: &Terms<'_>,
+        world: Box<dyn World>,
+    ) -> Ran {
+        let _ticking = program.engine.tick();
+        let store = &mut self.store;
+        let called = begin(store, world, terms.budget).and_then(|()| {
+            // As in `wake`: not charged, and the same check.
+            store.set_fuel(u64::MAX)?;
+            store.data_mut().memory.woken(self.woken.heaps.iter().map(Heap::size).sum())?;
+            call(program, store, &mut self.woken, before, Some(held), terms)
+        });
+        ran(store, called, terms)
+    }
 }
 
 fn ending(result: Result<WireReply, WireFailure>) -> Ending {

@@ -1,8 +1,8 @@
-//! Ten thousand guests that nobody wrote, each run twice: whatever a guest does, it does again.
+//! Ten thousand guests that nobody wrote, each run three times: whatever a guest does, it does again.
 //!
-//! Each is a random core module inside a component of world `agent`. Once, it takes two turns with its state kept in
-//! memory between them; once, with its state put to sleep as blobs and woken from them. Endings, fuel, asks, pages and
-//! globals must be the same both times.
+//! Each is a random core module inside a component of world `agent`. Once, it takes its turns with its state kept in
+//! memory between them; once, with its state put to sleep as blobs and woken from them; once on one instance, as a replay
+//! does. Endings, fuel, asks, pages and globals must be the same each time.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
 #![expect(clippy::disallowed_methods, clippy::disallowed_macros, reason = "a test reads its count and prints")]
@@ -22,7 +22,9 @@ use lazaret_gate::canonical::Exact;
 use lazaret_gate::image::{Image, Memory as MemoryImage};
 use lazaret_gate::record::Message;
 use lazaret_gate::{Budget, Digest, Ending, Grants, TapeEntry};
-use lazaret_guest::{Change, Engine, Program, State, Terms, turn};
+use lazaret_guest::native::heap::{Creator, Scan};
+use lazaret_guest::state::Sealed;
+use lazaret_guest::{Awake, Change, Engine, Program, Ran, State, Terms, turn};
 use wasm_smith::{Config, InstructionKind, InstructionKinds, Module};
 
 use support::world::Memory;
@@ -30,6 +32,9 @@ use support::wrap;
 
 /// How many, unless the environment says otherwise.
 const GUESTS: u64 = 10_000;
+
+/// How many turns each takes.
+const TURNS: u8 = 3;
 
 /// What a random module can ask for: friendly forms of the host's functions, so that asks mostly succeed.
 const ASKS: &str = include_str!("support/asks.wat");
@@ -63,7 +68,7 @@ fn numbers(seed: u64) -> impl Iterator<Item = u64> {
 }
 
 /// A random module that can be loaded: of the engine's proposals, and small. Half of them are made such that they don't
-/// trap, or few would live to a second turn. What admission refuses (dropped segments, changed tables, references in
+/// trap, or few would live to another turn. What admission refuses (dropped segments, changed tables, references in
 /// globals) is rare, or few would live at all.
 fn module(seed: u64) -> Vec<u8> {
     let rarely = seed.is_multiple_of(16);
@@ -121,20 +126,23 @@ fn budget() -> Budget {
     Budget { fuel: 300_000, memory: 4 << 20, wall_ms: 30_000, effects: 50, bytes: 1 << 20 }
 }
 
-fn take_turn(program: &Program, state: &mut State, number: u8) -> (Seen, Option<(Change, Blobs)>) {
+fn take_turn(
+    number: u8,
+    run: impl FnOnce(&Terms<'_>, Box<Memory>) -> Ran,
+) -> (Ending, u64, Vec<TapeEntry>, Option<Change>) {
     let input = Message { sender: None, content_type: "t".into(), body: vec![number; 9].into() };
     let budget = budget();
     let world = Box::new(Memory::new(Grants::basic(), budget.clone()));
-    let ran = turn::run(program, state, &Terms { input: &input, budget: &budget }, world);
+    let ran = run(&Terms { input: &input, budget: &budget }, world);
     let ending = ran.ending.expect("nothing halts a turn in memory");
-    let tape = Memory::tape(ran.world);
-    match ran.change {
-        None => (Seen { ending, fuel: ran.fuel, tape, memories: Vec::new(), globals: Vec::new() }, None),
-        Some(change) => {
-            let sealed = state.advance(&change);
-            let seen = Seen { ending, fuel: ran.fuel, tape, memories: sealed.memories, globals: sealed.globals };
-            (seen, Some((change, sealed.blobs)))
-        }
+    (ending, ran.fuel, Memory::tape(ran.world), ran.change)
+}
+
+impl Seen {
+    fn new(ending: Ending, fuel: u64, tape: Vec<TapeEntry>, sealed: Option<&Sealed>) -> Self {
+        let (memories, globals) =
+            sealed.map_or_else(Default::default, |sealed| (sealed.memories.clone(), sealed.globals.clone()));
+        Self { ending, fuel, tape, memories, globals }
     }
 }
 
@@ -148,52 +156,78 @@ fn newborn(program: &Program) -> (State, Blobs) {
     (state, blobs)
 }
 
-/// Two turns of an agent that stays in memory.
+/// The turns of an agent that stays in memory.
 fn awake(program: &Program) -> Vec<Seen> {
     let (mut state, _) = newborn(program);
     let mut turns = Vec::new();
-    for number in 1..=2 {
-        let (seen, change) = take_turn(program, &mut state, number);
-        if let Some((change, _)) = change {
+    for number in 1..=TURNS {
+        let (ending, fuel, tape, change) = take_turn(number, |terms, world| turn::run(program, &state, terms, world));
+        let sealed = change.as_ref().map(|change| state.advance(change));
+        turns.push(Seen::new(ending, fuel, tape, sealed.as_ref()));
+        if let Some(change) = change {
             state.settle(change).expect("there is room for a turn's change");
+        }
+    }
+    turns
+}
+
+/// The same turns, on one instance as far as it goes.
+fn kept(program: &Program) -> Vec<Seen> {
+    let mut agent = Awake::new(program.clone(), newborn(program).0);
+    let mut turns = Vec::new();
+    for number in 1..=TURNS {
+        let (ending, fuel, tape, change) = take_turn(number, |terms, world| agent.run(terms, world));
+        let sealed = change.as_ref().map(|change| agent.advance(change));
+        turns.push(Seen::new(ending, fuel, tape, sealed.as_ref()));
+        // Where the kernel doesn't say which pages were written to, nothing is kept, and this is the first life again.
+        let can_keep = Creator::new().scan() == Scan::Kernel;
+        assert_eq!(agent.is_kept(), can_keep && change.is_some(), "an instance is kept if it replied");
+        if let Some(change) = change {
+            agent.settle(change).expect("there is room for a turn's change");
+        }
+    }
+    turns
+}
+
+/// The same turns, with the agent as blobs between them.
+fn asleep(program: &Program) -> Vec<Seen> {
+    let (mut state, blobs) = newborn(program);
+    let mut disk: BTreeMap<[u8; 32], Vec<u8>> = blobs.into_iter().map(|(name, bytes)| (name.0, bytes)).collect();
+    let mut turns = Vec::new();
+    for number in 1..=TURNS {
+        let (ending, fuel, tape, change) = take_turn(number, |terms, world| turn::run(program, &state, terms, world));
+        let sealed = change.as_ref().map(|change| state.advance(change));
+        let seen = Seen::new(ending, fuel, tape, sealed.as_ref());
+        if let Some(sealed) = sealed {
+            disk.extend(sealed.blobs.into_iter().map(|(name, bytes)| (name.0, bytes)));
+            let image = Image {
+                agent: "random".parse().expect("a lawful name"),
+                component: program.digest(),
+                engine: program.engine().digest(),
+                turn: number.into(),
+                memories: seen.memories.clone(),
+                globals: seen.globals.clone(),
+            };
+            let fetch = |name: &Digest| disk.get(&name.0).cloned().ok_or_else(|| format!("there is no {name}"));
+            state = State::wake(&image, fetch).expect("what fell asleep wakes up");
         }
         turns.push(seen);
     }
     turns
 }
 
-/// The same two turns, with the agent as blobs between them.
-fn asleep(program: &Program) -> Vec<Seen> {
-    let (mut state, blobs) = newborn(program);
-    let mut disk: BTreeMap<[u8; 32], Vec<u8>> = blobs.into_iter().map(|(name, bytes)| (name.0, bytes)).collect();
-    let (first, change) = take_turn(program, &mut state, 1);
-    if let Some((_, blobs)) = change {
-        disk.extend(blobs.into_iter().map(|(name, bytes)| (name.0, bytes)));
-        let image = Image {
-            agent: "random".parse().expect("a lawful name"),
-            component: program.digest(),
-            engine: program.engine().digest(),
-            turn: 1,
-            memories: first.memories.clone(),
-            globals: first.globals.clone(),
-        };
-        let fetch = |name: &Digest| disk.get(&name.0).cloned().ok_or_else(|| format!("there is no {name}"));
-        state = State::wake(&image, fetch).expect("what fell asleep wakes up");
-    }
-    let (second, _) = take_turn(program, &mut state, 2);
-    vec![first, second]
-}
-
-/// How a guest fared, by name, or how its two lives differ.
+/// How a guest fared, by name, or how its lives differ.
 fn run(engine: &Engine, frame: &[u8], seed: u64) -> Result<String, String> {
     let component = wrap::splice(frame, &module(seed)).expect("the frame has a place for a module");
     let admitted = match engine.admit(&component) {
         Ok(admitted) => admitted,
         Err(why) => return Ok(format!("refused: {}", reason(&why.to_string()))),
     };
-    let (awake, asleep) = (awake(&admitted.program), asleep(&admitted.program));
-    if let Some(at) = (0..awake.len()).find(|at| awake[*at] != asleep[*at]) {
-        return Err(format!("guest {seed}, turn {}: {:?}\nand then: {:?}", at + 1, awake[at], asleep[at]));
+    let awake = awake(&admitted.program);
+    for (how, other) in [("asleep between", asleep(&admitted.program)), ("kept", kept(&admitted.program))] {
+        if let Some(at) = (0..awake.len()).find(|at| awake[*at] != other[*at]) {
+            return Err(format!("guest {seed}, turn {}: {:?}\n{how}: {:?}", at + 1, awake[at], other[at]));
+        }
     }
     let fared = |turn: &Seen| match &turn.ending {
         Ending::Replied(_) => "replied".to_owned(),
@@ -254,7 +288,7 @@ impl Tally {
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
 #[test]
-fn random_guests_run_the_same_twice() {
+fn random_guests_run_the_same_each_time() {
     let count = match std::env::var("LAZARET_RANDOM_GUESTS") {
         Ok(count) => count.parse().expect("LAZARET_RANDOM_GUESTS is a number"),
         Err(_) => GUESTS,
@@ -281,7 +315,7 @@ fn random_guests_run_the_same_twice() {
     // Past the test harness's capture: the figure is what this test is run for.
     let _ = writeln!(
         std::io::stderr(),
-        "random guests: {count} run twice, {} differences, {panics} panics\n\
+        "random guests: {count} run three times, {} differences, {panics} panics\n\
          of these {} replied, {} trapped, {} ran out of fuel, {} asked for something; {} were refused at admission",
         tally.different.len(),
         tally.total("replied"),

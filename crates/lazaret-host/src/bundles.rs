@@ -1,20 +1,23 @@
 //! Bundles: handing turns to a stranger, and being that stranger.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::sync::Mutex;
 
 use lazaret_gate::bundle::{self, Builder, Checked};
 use lazaret_gate::entry::Entry;
-use lazaret_gate::record::{Body, TurnRecord};
+use lazaret_gate::record::TurnRecord;
 use lazaret_gate::{AgentId, Digest};
 use lazaret_guest::{Engine, Program};
 use lazaret_store::{Batch, Change, Reader};
 
 use crate::error::HostError;
-use crate::host::Host;
-use crate::limits::{MAX_BUNDLE_TURNS, REPLAY_RUN};
+use crate::host::{Host, lock};
+use crate::limits::{MAX_BUNDLE_TURNS, READ_TURNS};
+use crate::order::{Tell, in_order, processors};
 use crate::replay::{Replayer, Source, Verdict};
+use crate::runs::Places;
 
 /// Turns to be exported or replayed: `AGENT`, `AGENT:TURN` or `AGENT:FIRST-LAST`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,23 +68,42 @@ impl Source for Host {
     }
 }
 
-struct BundleSource<'a>(&'a Checked);
+struct BundleSource<'a> {
+    checked: &'a Checked,
+    engine: &'a Engine,
+    /// So that a component that several agents have is compiled once.
+    programs: Mutex<HashMap<Digest, Program>>,
+}
 
 impl Source for BundleSource<'_> {
     fn blob(&self, digest: &Digest) -> Result<Vec<u8>, String> {
-        self.0.blobs.get(digest).cloned().ok_or_else(|| format!("blob {digest} is not in the bundle"))
+        self.checked.blobs.get(digest).cloned().ok_or_else(|| format!("blob {digest} is not in the bundle"))
+    }
+
+    fn program(&self, component: &Digest) -> Option<Program> {
+        let mut programs = lock(&self.programs);
+        if let Some(program) = programs.get(component) {
+            return Some(program.clone());
+        }
+        let program = self.engine.admit(self.checked.blobs.get(component)?).ok()?.program;
+        programs.insert(*component, program.clone());
+        Some(program)
     }
 }
 
 impl Host {
     /// The records of the selected turns, with their places in the journal.
     pub fn turns(&self, selection: &Selection) -> Result<Vec<(u64, TurnRecord)>, HostError> {
-        let (first, seqs) = self.places(selection)?;
-        self.records(&selection.agent, first, &seqs)
+        let places = self.places(selection)?;
+        let mut records = Vec::with_capacity(places.seqs.len());
+        while records.len() < places.seqs.len() {
+            records.extend(self.records(&places, records.len()..places.seqs.len())?);
+        }
+        Ok(records)
     }
 
-    /// The first of the selected turns, and where it and those after it stand in the journal.
-    fn places(&self, selection: &Selection) -> Result<(u64, Vec<u64>), HostError> {
+    /// Where the selected turns stand in the journal.
+    pub(crate) fn places(&self, selection: &Selection) -> Result<Places, HostError> {
         let row = self.store.agent(&selection.agent)?.ok_or_else(|| HostError::NoAgent(selection.agent.to_string()))?;
         let (first, last) = selection.turns.unwrap_or((1, row.turn));
         let absent = || HostError::NoTurn { agent: row.agent.clone(), turn: last, taken: row.turn };
@@ -89,7 +111,8 @@ impl Host {
             return Err(absent());
         }
         if first == last {
-            return Ok((first, vec![self.store.turn_entry(&row.agent, last)?.ok_or_else(absent)?]));
+            let seqs = vec![self.store.turn_entry(&row.agent, last)?.ok_or_else(absent)?];
+            return Ok(Places { agent: row.agent, first, seqs });
         }
         let mut seqs = self.store.agent_entries(&row.agent, Some("turn"), None)?;
         let index = |turn: u64| usize::try_from(turn).unwrap_or(usize::MAX);
@@ -98,56 +121,7 @@ impl Host {
         if seqs.len() as u64 != (last + 1).saturating_sub(first) {
             return Err(absent());
         }
-        Ok((first, seqs))
-    }
-
-    /// The records at these places, which are an agent's turns one after the other.
-    fn records(&self, agent: &AgentId, first: u64, seqs: &[u64]) -> Result<Vec<(u64, TurnRecord)>, HostError> {
-        let mut records = Vec::with_capacity(seqs.len());
-        let mut add = |turn: u64, seq: u64, bytes: &[u8]| match Entry::read(bytes)?.body {
-            Body::Turn(record) if record.turn == turn && record.agent == *agent => {
-                records.push((seq, *record));
-                Ok(())
-            }
-            _ => Err(HostError::NoTurn { agent: agent.clone(), turn, taken: turn.saturating_sub(1) }),
-        };
-        let mut wanted = (first..).zip(seqs.iter().copied()).peekable();
-        while let Some((turn, seq)) = wanted.next() {
-            // Entries that stand side by side are read in one go.
-            let mut end = seq + 1;
-            let mut run = vec![(turn, seq)];
-            while let Some(next) = wanted.next_if(|(_, next)| *next == end) {
-                run.push(next);
-                end += 1;
-            }
-            let mut entries = Vec::with_capacity(run.len());
-            self.store.entries(seq..end, |_, bytes| {
-                entries.push(bytes.to_vec());
-                ControlFlow::Continue(())
-            })?;
-            run.iter().zip(&entries).try_for_each(|((turn, seq), bytes)| add(*turn, *seq, bytes))?;
-        }
-        Ok(records)
-    }
-
-    /// Replays the selected turns, telling `each` as it goes. On one thread: waking maps and unmaps memory, and where the
-    /// turns are short, a second thread of the same process slows that down by more than it gains.
-    pub fn replay(
-        &self,
-        selection: &Selection,
-        mut each: impl FnMut(u64, &TurnRecord, &Verdict),
-    ) -> Result<Vec<Verdict>, HostError> {
-        let (first, seqs) = self.places(selection)?;
-        let mut replayer = Replayer::new(&self.engine, self);
-        let mut verdicts = Vec::with_capacity(seqs.len());
-        for (first, seqs) in (first..).step_by(REPLAY_RUN).zip(seqs.chunks(REPLAY_RUN)) {
-            for (seq, record) in self.records(&selection.agent, first, seqs)? {
-                let verdict = replayer.verify(&record);
-                each(seq, &record, &verdict);
-                verdicts.push(verdict);
-            }
-        }
-        Ok(verdicts)
+        Ok(Places { agent: row.agent, first, seqs })
     }
 
     /// Writes a bundle of the selected turns. Signs and keeps a checkpoint, so that the next bundle can show that the
@@ -183,7 +157,7 @@ impl Host {
     fn bundle_entries(&self, selections: &[Selection]) -> Result<BTreeSet<u64>, HostError> {
         let mut seqs = BTreeSet::from([0]);
         for selection in selections {
-            seqs.extend(self.places(selection)?.1);
+            seqs.extend(self.places(selection)?.seqs);
             seqs.extend(self.store.agent_entries(&selection.agent, Some("agent-created"), None)?);
         }
         if seqs.len() > MAX_BUNDLE_TURNS {
@@ -201,22 +175,42 @@ fn read_entry(store: &Reader, seq: u64) -> Result<Entry, HostError> {
 pub fn verify(
     engine: &Engine,
     bytes: &[u8],
-    mut each: impl FnMut(u64, &TurnRecord, &Verdict),
+    each: impl FnMut(u64, &TurnRecord, &Verdict),
 ) -> Result<BundleReport, HostError> {
     let checked = bundle::check(bytes)?;
-    let mut verdicts = Vec::new();
-    {
-        let source = BundleSource(&checked);
-        let mut replayer = Replayer::new(engine, &source);
-        // Agent by agent: a replayer keeps one state, and what a turn of the bundle left is nowhere but there.
-        let mut turns: Vec<_> = checked.turns().collect();
-        turns.sort_by_key(|(_, record)| &record.agent);
-        for (seq, record) in turns {
-            let verdict = replayer.verify(record);
+    let mut verdicts = replay(engine, &checked, each);
+    verdicts.sort_by_key(|(seq, ..)| *seq);
+    Ok(BundleReport { checked, verdicts })
+}
+
+/// Agent by agent: a replayer keeps one agent, and what a turn of the bundle left is nowhere but there.
+fn replay<'a>(
+    engine: &Engine,
+    checked: &'a Checked,
+    mut each: impl FnMut(u64, &TurnRecord, &Verdict),
+) -> Vec<(u64, AgentId, u64, Verdict)> {
+    let source = BundleSource { checked, engine, programs: Mutex::default() };
+    let mut turns: Vec<_> = checked.turns().collect();
+    turns.sort_by_key(|(_, record)| &record.agent);
+    let agents: Vec<_> = turns.chunk_by(|(_, one), (_, other)| one.agent == other.agent).collect();
+    let worker = || {
+        |agent: usize, tell: Tell<'_, Vec<(u64, &'a TurnRecord, Verdict)>>| {
+            let mut replayer = Replayer::new(engine, &source);
+            for turns in agents.get(agent).copied().unwrap_or_default().chunks(READ_TURNS) {
+                let verify = |(seq, record): &(u64, &'a TurnRecord)| (*seq, *record, replayer.verify(record));
+                if tell(turns.iter().map(verify).collect()).is_break() {
+                    return;
+                }
+            }
+        }
+    };
+    let mut verdicts = Vec::with_capacity(turns.len());
+    in_order(processors(), agents.len(), worker, |told| {
+        for (seq, record, verdict) in told {
             each(seq, record, &verdict);
             verdicts.push((seq, record.agent.clone(), record.turn, verdict));
         }
-    }
-    verdicts.sort_by_key(|(seq, ..)| *seq);
-    Ok(BundleReport { checked, verdicts })
+        ControlFlow::Continue(())
+    });
+    verdicts
 }

@@ -8,9 +8,11 @@ mod error;
 mod host;
 mod limits;
 mod live;
+mod order;
 mod programs;
 mod recover;
 mod replay;
+mod runs;
 mod turns;
 
 pub use agents::NewAgent;

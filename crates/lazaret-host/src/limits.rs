@@ -13,5 +13,17 @@ pub(crate) const DELIVERIES: usize = 100;
 /// Turns in one bundle.
 pub(crate) const MAX_BUNDLE_TURNS: usize = 100_000;
 
+/// The shortest run of turns that is replayed by itself: waking a small agent for it should cost little beside it.
+pub(crate) const REPLAY_RUN: usize = 256;
+
+/// Agents in memory for one replay, in bytes; each thread has one.
+pub(crate) const REPLAY_BYTES: usize = 512 << 20;
+
 /// Turns that are read at once to be replayed.
-pub(crate) const REPLAY_RUN: usize = 128;
+pub(crate) const READ_TURNS: usize = 64;
+
+/// Bytes of their entries; the entry that goes beyond is the last.
+pub(crate) const READ_BYTES: usize = 1 << 20;
+
+/// Times that a thread can tell what it has done before somebody hears of it.
+pub(crate) const HEARD_LATER: usize = 64;

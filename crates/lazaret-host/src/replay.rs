@@ -8,8 +8,8 @@ use lazaret_exec::Recorded;
 use lazaret_gate::canonical;
 use lazaret_gate::image::{Image, Node};
 use lazaret_gate::record::{Cause, Divergence, Ending, Stop, TurnRecord, World as Lives};
-use lazaret_gate::{Budget, Caller, Digest, Effect, Grants, Halt, Meter, Outcome, mediate};
-use lazaret_guest::{Engine, Program, State, Terms, World, turn};
+use lazaret_gate::{AgentId, Caller, Digest, Effect, Halt, Meter, Outcome, mediate};
+use lazaret_guest::{Awake, Change, Engine, Program, State, Terms, World};
 use serde::Serialize;
 
 /// What a replay says.
@@ -39,20 +39,45 @@ pub trait Source {
     }
 }
 
-/// Replays turns, keeping the state from one to the next so that a run of turns wakes once.
+/// Replays turns, keeping the agent from one to the next so that a run of turns wakes once.
 pub struct Replayer<'a, S: Source> {
     engine: &'a Engine,
     source: &'a S,
     programs: HashMap<Digest, Program>,
-    warm: Option<(Digest, State)>,
-    /// Nodes that replay made, to name the page that differs.
-    nodes: HashMap<Digest, Vec<u8>>,
+    warm: Option<Warm>,
+    keeps: bool,
+    misled: usize,
+}
+
+/// An agent as a turn left it.
+struct Warm {
+    image: Digest,
+    bound: Bound,
+    awake: Awake,
+}
+
+/// What an image binds together, besides the agent's state.
+#[derive(PartialEq, Eq)]
+struct Bound {
+    agent: AgentId,
+    component: Digest,
+    engine: Digest,
+    turn: u64,
+}
+
+impl Bound {
+    /// Whether a turn can begin with it.
+    fn precedes(&self, record: &TurnRecord) -> bool {
+        self.agent == record.agent
+            && self.component == record.component
+            && self.engine == record.engine
+            && self.turn < record.turn
+    }
 }
 
 /// The world of a turn that has happened.
 struct Past {
-    grants: Grants,
-    budget: Budget,
+    record: Arc<TurnRecord>,
     meter: Meter,
     journal: Recorded,
     executor: Recorded,
@@ -60,7 +85,7 @@ struct Past {
 
 impl World for Past {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
-        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
+        let mut caller = Caller { grants: &self.record.grants, budget: &self.record.budget, meter: &mut self.meter };
         mediate(&mut caller, effect, &mut self.journal, &mut self.executor)
     }
 }
@@ -85,7 +110,19 @@ fn missing(what: impl Into<String>) -> Verdict {
 impl<'a, S: Source> Replayer<'a, S> {
     /// Replays what `source` has, on this engine.
     pub fn new(engine: &'a Engine, source: &'a S) -> Self {
-        Self { engine, source, programs: HashMap::new(), warm: None, nodes: HashMap::new() }
+        Self { engine, source, programs: HashMap::new(), warm: None, keeps: true, misled: 0 }
+    }
+
+    /// Takes every turn on a fresh instance, as live turns are taken. It is slower and says the same.
+    pub fn without_keeping(mut self) -> Self {
+        self.keeps = false;
+        self
+    }
+
+    /// How often a turn was as recorded, but only on a fresh instance. That it ever happens would be a fault of this host,
+    /// found in time.
+    pub fn misled(&self) -> usize {
+        self.misled
     }
 
     fn program(&mut self, component: &Digest) -> Result<Program, Verdict> {
@@ -109,52 +146,86 @@ impl<'a, S: Source> Replayer<'a, S> {
         canonical::decode(&bytes).map_err(|why| missing(format!("the image before: {why}")))
     }
 
-    fn state(&mut self, record: &TurnRecord) -> Result<State, Verdict> {
-        let Some(digest) = record.image_before else { return Ok(State::default()) };
-        if let Some((warm, state)) = self.warm.take()
-            && warm == digest
-        {
-            return Ok(state);
+    /// The agent as the image before the turn has it: still warm, or woken.
+    fn warm(&mut self, program: &Program, image: Digest, record: &TurnRecord) -> Result<Warm, Verdict> {
+        let unbound = || missing("the image before is bound to another agent, component, engine or turn");
+        if let Some(warm) = self.warm.take().filter(|warm| warm.image == image) {
+            return if warm.bound.precedes(record) { Ok(warm) } else { Err(unbound()) };
         }
-        let image = self.image(&digest)?;
-        let bound = image.agent == record.agent && image.component == record.component && image.engine == record.engine;
-        if !bound || image.turn >= record.turn {
-            return Err(missing("the image before is bound to another agent, component, engine or turn"));
+        let described = self.image(&image)?;
+        let Image { agent, component, engine, turn, .. } = &described;
+        let bound = Bound { agent: agent.clone(), component: *component, engine: *engine, turn: *turn };
+        if !bound.precedes(record) {
+            return Err(unbound());
         }
-        State::wake(&image, |digest| self.source.blob(digest))
-            .map_err(|why| missing(format!("the image before: {why}")))
+        let state = State::wake(&described, |digest| self.source.blob(digest))
+            .map_err(|why| missing(format!("the image before: {why}")))?;
+        Ok(Warm { image, bound, awake: Awake::new(program.clone(), state) })
+    }
+
+    /// Wakes the agent as it was before this turn, if it isn't warm. False if it can't be woken.
+    pub(crate) fn ready(&mut self, record: &TurnRecord) -> bool {
+        let Some(image) = record.image_before else { return true };
+        let Ok(program) = self.program(&record.component) else { return false };
+        self.warm = self.warm(&program, image, record).ok();
+        self.warm.is_some()
     }
 
     /// Runs a recorded turn again and compares.
     pub fn verify(&mut self, record: &TurnRecord) -> Verdict {
+        self.verify_shared(&Arc::new(record.clone()))
+    }
+
+    /// The same, without a copy of the record: its tape outlives the call in the guest's store.
+    pub(crate) fn verify_shared(&mut self, record: &Arc<TurnRecord>) -> Verdict {
         self.compare(record).unwrap_or_else(|verdict| verdict)
     }
 
-    fn compare(&mut self, record: &TurnRecord) -> Result<Verdict, Verdict> {
+    fn compare(&mut self, record: &Arc<TurnRecord>) -> Result<Verdict, Verdict> {
         if record.engine != self.engine.digest() {
             return Err(missing(format!("engine {}; this is {}", record.engine.short(), self.engine.digest().short())));
         }
-        let program = self.program(&record.component)?;
-        if (program.lives() == Lives::Durable) != record.image_before.is_some() {
-            return Err(missing("an image, or there is one of an agent that has none"));
-        }
-        let mut state = self.state(record)?;
-        let tape = Recorded::new(Arc::new(record.tape.clone()));
-        let world = Past {
-            grants: record.grants.clone(),
-            budget: record.budget.clone(),
-            meter: Meter::default(),
-            journal: tape.clone(),
-            executor: tape.clone(),
-        };
-        let terms = Terms { input: &record.input, budget: &record.budget };
-        let ran = turn::run(&program, &state, &terms, Box::new(world));
         if let Ending::Stopped(Stop { cause: Cause::WallClock, .. }) = &record.ending {
             return Err(missing("a clock that runs as the recording one did: the turn was stopped by wall time"));
         }
+        let program = self.program(&record.component)?;
+        let image = match (program.lives(), record.image_before) {
+            (Lives::Durable, Some(image)) => image,
+            (Lives::Stateless, None) => {
+                return self.take(&mut Awake::new(program, State::default()), record).map(|_| Verdict::Match);
+            }
+            _ => return Err(missing("an image, or there is one of an agent that has none")),
+        };
+        let mut warm = self.warm(&program, image, record)?;
+        let kept = warm.awake.is_kept();
+        let mut taken = self.take(&mut warm.awake, record);
+        if kept && taken.is_err() {
+            // Never say so on the word of an instance that isn't fresh.
+            warm.awake.sleep().map_err(|why| missing(why.to_string()))?;
+            taken = self.take(&mut warm.awake, record);
+            self.misled += usize::from(taken.is_ok());
+        }
+        if let Some(after) = taken? {
+            warm.image = after;
+            warm.bound.turn = record.turn;
+        }
+        if !self.keeps {
+            warm.awake.sleep().map_err(|why| missing(why.to_string()))?;
+        }
+        self.warm = Some(warm);
+        Ok(Verdict::Match)
+    }
+
+    /// Takes a recorded turn. If everything is as recorded: the image that it left, if it left another one.
+    fn take(&self, awake: &mut Awake, record: &Arc<TurnRecord>) -> Result<Option<Digest>, Verdict> {
+        let tape = Recorded::new(record.clone());
+        let (journal, executor) = (tape.clone(), tape.clone());
+        let world = Past { record: record.clone(), meter: Meter::default(), journal, executor };
+        let terms = Terms { input: &record.input, budget: &record.budget };
+        let ran = awake.run(&terms, Box::new(world));
         let ending = match ran.ending {
             Ok(ending) => ending,
-            Err(Halt::Diverged(divergence)) => return Ok(Verdict::Mismatch(*divergence)),
+            Err(Halt::Diverged(divergence)) => return Err(Verdict::Mismatch(*divergence)),
             Err(halt) => return Err(missing(halt.to_string())),
         };
         if matches!(&ending, Ending::Stopped(Stop { cause: Cause::WallClock, .. })) {
@@ -163,49 +234,58 @@ impl<'a, S: Source> Replayer<'a, S> {
         let world: Box<dyn Any> = ran.world;
         let asked = world.downcast::<Past>().map_or(0, |past| past.meter.effects);
         if let Some(divergence) = tape.unasked(asked) {
-            return Ok(Verdict::Mismatch(divergence));
+            return Err(Verdict::Mismatch(divergence));
         }
         if ending != record.ending {
-            return Ok(differs("output", &record.ending, &ending));
+            return Err(differs("output", &record.ending, &ending));
         }
         if ran.fuel != record.fuel {
-            return Ok(differs("fuel", &record.fuel, &ran.fuel));
+            return Err(differs("fuel", &record.fuel, &ran.fuel));
         }
-        let after = match ran.change {
-            None => record.image_before,
-            Some(change) => {
-                let sealed = state.advance(&change);
-                let image = Image {
-                    agent: record.agent.clone(),
-                    component: record.component,
-                    engine: record.engine,
-                    turn: record.turn,
-                    memories: sealed.memories,
-                    globals: sealed.globals,
-                };
-                let bytes = canonical::encode(&image).map_err(|why| missing(why.to_string()))?;
-                let digest = Digest::of(&bytes);
-                if record.image_after != Some(digest) {
-                    self.nodes = sealed.blobs.into_iter().collect();
-                    return Ok(self.image_differs(record, &image, digest));
-                }
-                state.settle(change).map_err(|why| missing(why.to_string()))?;
-                Some(digest)
-            }
+        match ran.change {
+            Some(change) => self.settle(awake, change, record).map(Some),
+            None if record.image_after == record.image_before => Ok(None),
+            None => Err(differs("image", &record.image_after, &record.image_before)),
+        }
+    }
+
+    /// Compares the image that a turn left, and lets the agent go on from it.
+    fn settle(&self, awake: &mut Awake, change: Change, record: &TurnRecord) -> Result<Digest, Verdict> {
+        let sealed = awake.advance(&change);
+        let image = Image {
+            agent: record.agent.clone(),
+            component: record.component,
+            engine: record.engine,
+            turn: record.turn,
+            memories: sealed.memories,
+            globals: sealed.globals,
         };
-        if after != record.image_after {
-            return Ok(differs("image", &record.image_after, &after));
+        match Digest::of_value(&image) {
+            Ok(digest) if record.image_after == Some(digest) => {
+                awake.settle(change).map_err(|why| missing(why.to_string()))?;
+                Ok(digest)
+            }
+            other => {
+                awake.refuse(&change);
+                let digest = other.map_err(|why| missing(why.to_string()))?;
+                Err(self.image_differs(record, &image, digest, sealed.blobs))
+            }
         }
-        self.warm = after.map(|after| (after, state));
-        Ok(Verdict::Match)
     }
 
     /// Names the first page that differs, if the recorded image is there to compare with.
-    fn image_differs(&self, record: &TurnRecord, actual: &Image, digest: Digest) -> Verdict {
+    fn image_differs(
+        &self,
+        record: &TurnRecord,
+        actual: &Image,
+        digest: Digest,
+        made: Vec<(Digest, Vec<u8>)>,
+    ) -> Verdict {
+        let nodes: HashMap<Digest, Vec<u8>> = made.into_iter().collect();
         let expected = record.image_after.and_then(|name| self.image(&name).ok());
         let Some(expected) = expected else { return differs("image", &record.image_after, &Some(digest)) };
         let node = |name: &Digest| {
-            let bytes = self.nodes.get(name).cloned().or_else(|| self.source.blob(name).ok())?;
+            let bytes = nodes.get(name).cloned().or_else(|| self.source.blob(name).ok())?;
             Node::decode(&bytes)
         };
         let (place, expected, actual) = lazaret_guest::state::first_difference(&expected, actual, node);

@@ -55,18 +55,19 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn open(self, kind: Kind) -> Compound<'a> {
+    /// `fields`: how many an object will have, as far as that is known.
+    fn open(self, kind: Kind, fields: usize) -> Compound<'a> {
         let end = kind.closed_by();
-        Compound::begin(self.out, kind, end)
+        Compound::begin(self.out, kind, end, fields)
     }
 
     /// An object whose only key names the variant.
-    fn open_variant(self, variant: &'static str, kind: Kind) -> Result<Compound<'a>, Unwritable> {
+    fn open_variant(self, variant: &'static str, kind: Kind, fields: usize) -> Result<Compound<'a>, Unwritable> {
         self.out.push(b'{');
         string(self.out, variant)?;
         self.out.push(b':');
         let end = if kind == Kind::Object { "}}" } else { "]}" };
-        Ok(Compound::begin(self.out, kind, end))
+        Ok(Compound::begin(self.out, kind, end, fields))
     }
 }
 
@@ -100,6 +101,7 @@ struct Compound<'a> {
 
 struct Field {
     key: Cow<'static, str>,
+    ascii: bool,
     begins: usize,
     ends: usize,
 }
@@ -107,7 +109,7 @@ struct Field {
 impl Field {
     /// By UTF-16 code units, as RFC 8785 says. For ASCII, which all of our own keys are, that is by bytes.
     fn precedes(&self, other: &Self) -> std::cmp::Ordering {
-        if self.key.is_ascii() && other.key.is_ascii() {
+        if self.ascii && other.ascii {
             self.key.cmp(&other.key)
         } else {
             self.key.encode_utf16().cmp(other.key.encode_utf16())
@@ -116,10 +118,10 @@ impl Field {
 }
 
 impl<'a> Compound<'a> {
-    fn begin(out: &'a mut Vec<u8>, kind: Kind, end: &'static str) -> Self {
+    fn begin(out: &'a mut Vec<u8>, kind: Kind, end: &'static str, fields: usize) -> Self {
         out.push(if kind == Kind::Object { b'{' } else { b'[' });
         let start = out.len();
-        Self { out, kind, end, start, fields: Vec::new() }
+        Self { out, kind, end, start, fields: Vec::with_capacity(fields) }
     }
 
     fn comma(&mut self) {
@@ -138,7 +140,7 @@ impl<'a> Compound<'a> {
         let begins = self.out.len();
         string(self.out, &key)?;
         self.out.push(b':');
-        self.fields.push(Field { key, begins, ends: begins });
+        self.fields.push(Field { ascii: key.is_ascii(), key, begins, ends: begins });
         Ok(())
     }
 
@@ -274,22 +276,24 @@ impl<'a> ser::Serializer for Writer<'a> {
         variant: &'static str,
         value: &T,
     ) -> Result<(), Unwritable> {
-        let mut object = self.open(Kind::Object);
-        object.key(variant.into())?;
-        object.value(value)?;
-        object.close()
+        self.out.push(b'{');
+        string(self.out, variant)?;
+        self.out.push(b':');
+        write(self.out, value)?;
+        self.out.push(b'}');
+        Ok(())
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::List))
+        Ok(self.open(Kind::List, 0))
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::List))
+        Ok(self.open(Kind::List, 0))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::List))
+        Ok(self.open(Kind::List, 0))
     }
 
     fn serialize_tuple_variant(
@@ -299,15 +303,15 @@ impl<'a> ser::Serializer for Writer<'a> {
         variant: &'static str,
         _: usize,
     ) -> Result<Compound<'a>, Unwritable> {
-        self.open_variant(variant, Kind::List)
+        self.open_variant(variant, Kind::List, 0)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::Object))
+        Ok(self.open(Kind::Object, 0))
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::Object))
+    fn serialize_struct(self, _: &'static str, fields: usize) -> Result<Compound<'a>, Unwritable> {
+        Ok(self.open(Kind::Object, fields))
     }
 
     fn serialize_struct_variant(
@@ -315,9 +319,9 @@ impl<'a> ser::Serializer for Writer<'a> {
         _: &'static str,
         _: u32,
         variant: &'static str,
-        _: usize,
+        fields: usize,
     ) -> Result<Compound<'a>, Unwritable> {
-        self.open_variant(variant, Kind::Object)
+        self.open_variant(variant, Kind::Object, fields)
     }
 }
 

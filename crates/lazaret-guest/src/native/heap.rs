@@ -251,6 +251,11 @@ impl Heap {
         self.region.size()
     }
 
+    /// How changed pages will be found.
+    pub fn scan(&self) -> Scan {
+        if self.pagemap.is_some() { Scan::Kernel } else { Scan::Everything }
+    }
+
     /// The pages written to since the heap was woken, or for one born empty, since then.
     ///
     /// # Panics

@@ -15,8 +15,8 @@ const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_SWAPPED: u64 = 1 << 4;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
-/// Regions fetched per call: 12 KiB of answers, enough for most turns in one call.
-const REGIONS_PER_CALL: usize = 512;
+/// Regions fetched per call: 3 KiB of answers, enough for most turns in one call. The kernel makes room for as many first.
+const REGIONS_PER_CALL: usize = 128;
 
 /// An open `/proc/self/pagemap` whose kernel knows `PAGEMAP_SCAN` (Linux 6.7 and later).
 ///
