@@ -30,6 +30,9 @@ pub(crate) const CARRY_OVER: u32 = 1_000;
 /// a single commit that is larger.
 pub(crate) const LOG_RING: u64 = 4 << 20;
 
+/// The largest commit. The log is read whole when a data root is opened, so this is also the most that an opener reads.
+pub(crate) const MAX_COMMIT: usize = 1 << 30;
+
 /// The redo log grows by this many bytes at once, ahead of need: a flush that doesn't move the end of a file is several
 /// times faster than one that does.
 pub(crate) const LOG_STEP: u64 = 1 << 20;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use crate::limits::{LOG_RING, LOG_STEP, LOG_STEP_AFTER};
+use crate::limits::{LOG_RING, LOG_STEP, LOG_STEP_AFTER, MAX_COMMIT};
 use crate::root::{Root, closed_to_others};
 
 /// Begins every frame; the last byte is the format.
@@ -88,14 +88,23 @@ fn headers(log: &[u8]) -> impl Iterator<Item = (usize, Header)> {
     places.filter_map(|at| Header::read(log.get(at..)?).map(|header| (at, header)))
 }
 
-/// The log's bytes; none if there is no log.
+/// The log's bytes; none if there is no log. Anything but a file of a size that a log can have is refused unread.
 pub(crate) fn read(root: &Root) -> Result<Vec<u8>, StoreError> {
     let path = root.redo();
-    match fs::read(&path) {
-        Ok(bytes) => Ok(bytes),
-        Err(why) if why.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(why) => Err(StoreError::io("reading", &path, &why)),
+    let failed = |why: std::io::Error| StoreError::io("reading", &path, &why);
+    let found = match fs::symlink_metadata(&path) {
+        Ok(found) => found,
+        Err(why) if why.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(why) => return Err(failed(why)),
+    };
+    if !found.is_file() {
+        return Err(failed(std::io::Error::other("it is not a file")));
     }
+    if found.len() > MAX_COMMIT as u64 + LOG_STEP {
+        let why = format!("it has {} bytes, more than any log", found.len());
+        return Err(failed(std::io::Error::other(why)));
+    }
+    fs::read(&path).map_err(failed)
 }
 
 /// The last commit in a log, if it comes after this one. Without the host's secret there is no telling whether it was the
@@ -208,6 +217,9 @@ impl Redo {
         self.settle()?;
         let (number, before, end) = (self.number + 1, self.mark, bytes.len());
         let steps = bytes.get(HEADER..).ok_or_else(|| StoreError::bad("a commit of nothing"))?;
+        if end > MAX_COMMIT {
+            return Err(StoreError::bad(format!("a commit of {end} bytes; the most is {MAX_COMMIT}")));
+        }
         let mark = hash(&self.key, number, &before, steps);
         let len = (steps.len() as u64).to_le_bytes();
         let header = [&MAGIC[..], &number.to_le_bytes(), &len, &before, &mark].concat();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::batch::Prepared;
 use crate::desk::{Answer, Desk};
 use crate::error::StoreError;
-use crate::limits::MAX_GROUP;
+use crate::limits::{MAX_COMMIT, MAX_GROUP};
 use crate::pending::Applier;
 
 /// The way to the desk.
@@ -86,7 +86,14 @@ impl Line {
             }
             match std::mem::replace(&mut state.desk, Place::Taken) {
                 Place::Free(desk) => {
-                    let many = state.queue.len().min(MAX_GROUP);
+                    // One that is too large for a commit fails alone.
+                    let mut room = MAX_COMMIT / 2;
+                    let fits = |batch: &Prepared| {
+                        room = room.saturating_sub(batch.size());
+                        room > 0
+                    };
+                    let many = state.queue.iter().take(MAX_GROUP).map(|(batch, _)| batch).map(fits).take_while(|f| *f);
+                    let many = many.count().max(1).min(state.queue.len());
                     let (group, slots): (Vec<_>, Vec<_>) = state.queue.drain(..many).unzip();
                     drop(state);
                     self.sit(desk, group, &slots);

@@ -368,3 +368,27 @@ proptest! {
         prop_assert_eq!(&contents(&Store::open_read_only(copy.path()).unwrap()), &expected);
     }
 }
+
+#[test]
+fn what_cannot_be_a_log_is_refused_unread() {
+    let dir = dir();
+    busy(dir.path(), 2).close();
+    let log = dir.path().join("lazaret.redo");
+    let refused = |why: &str| {
+        for said in [Store::open(dir.path(), now).map(drop), Store::open_read_only(dir.path()).map(drop)] {
+            let said = said.unwrap_err().to_string();
+            assert!(said.contains(why), "{said}");
+        }
+    };
+    // Sparse: reading it would take all memory, and it takes no room.
+    fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(1 << 40).unwrap();
+    refused("more than any log");
+    fs::remove_file(&log).unwrap();
+    fs::create_dir(&log).unwrap();
+    refused("not a file");
+    fs::remove_dir(&log).unwrap();
+    std::os::unix::fs::symlink(dir.path().join("host.key"), &log).unwrap();
+    refused("not a file");
+    fs::remove_file(&log).unwrap();
+    assert_eq!(open(dir.path()).journal_len().unwrap(), 4, "nothing was lost by it");
+}
