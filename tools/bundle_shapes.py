@@ -6,6 +6,7 @@ import json
 import re
 
 MAX_WHOLE = (1 << 53) - 1
+MAX_RAILS = 64
 
 
 class Bad(Exception):
@@ -133,6 +134,16 @@ def record(fields):
             raise Bad("V3", "missing or unknown: " + ", ".join(odd)[:200])
         for key, inner in fields.items():
             under("." + key, inner, value[key])
+    return shape
+
+
+def some(fields):
+    """Any of these, each at most once."""
+    def shape(value):
+        if not isinstance(value, dict) or not value.keys() <= fields.keys():
+            raise Bad("V3", "must be an object of some of: " + ", ".join(fields))
+        for key in value:
+            under("." + key, fields[key], value[key])
     return shape
 
 
@@ -288,8 +299,10 @@ ANSWER = tagged({
     "sent": U32,
 }, units=("nothing",))
 REFUSAL = record({
-    "code": choice("bad-ask", "not-granted", "effects-spent", "bytes-spent"),
-    "layer": choice("form", "declared", "budget"),
+    "code": choice("bad-ask", "not-granted", "no-permit", "forbidden", "policy-error", "approval-denied",
+                   "approval-expired", "approval-invalid", "killed", "no-budget", "budget-exceeded", "per-action-limit",
+                   "rail-not-allowed", "unpriced", "bad-spend", "too-many-open", "effects-spent", "bytes-spent"),
+    "layer": choice("form", "declared", "switch", "policy", "approval", "budget", "executor"),
     "reason": text,
     "remedy": text,
 })
@@ -302,28 +315,51 @@ def effect(value):
     EFFECTS[value["kind"]](value)
 
 
-TAPE = items(record({"effect": effect, "outcome": OUTCOME}))
+TAPE = items(record({"effect": effect, "outcome": OUTCOME, "ruling": nullable(U32)}))
 ENDING = tagged({
     "replied": REPLY,
     "failed": tagged({"bad-input": text, "failed": text}),
-    "stopped": record({"cause": choice("fuel", "memory", "wall-clock", "trap", "refused", "bad-value"),
+    "stopped": record({"cause": choice("fuel", "memory", "wall-clock", "killed", "trap", "refused", "bad-value"),
                        "detail": text}),
 })
+LIMITS = some({name: U64 for name in (
+    "fuel", "memory", "wall_ms", "effects", "bytes_out", "output_bytes", "money")})
+CAPS = record({"at_cap": choice("pause", "refuse"), "currency": nullable(text), "per_action": nullable(U64),
+               "rails": items(text), "turn": LIMITS, "run": LIMITS, "day": LIMITS, "total": LIMITS})
+
+
+def caps(value):
+    """What may be spent beyond one turn. Money needs a currency; rails stand in order, each once."""
+    CAPS(value)
+    currency, rails = value["currency"], value["rails"]
+    if currency is not None and not re.fullmatch("[A-Z]{3}", currency):
+        raise Bad("V9", "`%s` is not a currency" % currency[:200])
+    if any(not re.fullmatch("[a-z][a-z0-9-]{0,63}", rail) for rail in rails) or rails != sorted(set(rails)):
+        raise Bad("V9", "rails are lawful names, in order, each once")
+    money = [value["per_action"]] + [value[period].get("money") for period in ("turn", "run", "day", "total")]
+    if len(rails) > MAX_RAILS or (currency is None and any(amount is not None for amount in money)):
+        raise Bad("V9", "too many rails, or money without a currency")
+
+
 CLOSED = record({"agent": agent, "turn": U64, "number": U32, "outcome": OUTCOME})
 BODY = tagged({
     "genesis": record({"format": text, "key": text}),
     "component-admitted": record({"component": digest, "size": U64, "world": WORLD, "engine": digest}),
     "agent-created": record({"agent": agent, "component": digest, "world": WORLD, "engine": digest,
-                             "grants": grants, "budget": BUDGET, "image": nullable(digest)}),
+                             "grants": grants, "budget": BUDGET, "caps": caps, "image": nullable(digest)}),
     "agent-removed": record({"agent": agent}),
+    "rulebook-in-force": record({"rulebook": digest, "files": items(text)}),
+    "switch-changed": record({"switch": choice("spend", "all"), "change": choice("thrown", "lifted"), "by": text,
+                              "at": U64, "reason": text}),
+    "caps-set": record({"agent": agent, "caps": caps}),
     "effect-opened": record({"agent": agent, "turn": U64, "message": U64, "input": nullable(MESSAGE), "number": U32,
-                             "tape": TAPE, "effect": effect}),
+                             "tape": TAPE, "judged": digest, "effect": effect, "ruling": nullable(U32)}),
     "effect-closed": CLOSED,
     "in-doubt": record({"agent": agent, "turn": U64, "number": U32}),
     "settled": CLOSED,
     "turn": record({"agent": agent, "turn": U64, "previous": digest, "component": digest, "engine": digest,
                     "grants": grants, "budget": BUDGET, "image_before": nullable(digest), "input": MESSAGE,
-                    "tape": TAPE, "ending": ENDING, "fuel": U64, "image_after": nullable(digest)}),
+                    "tape": TAPE, "judged": digest, "ending": ENDING, "fuel": U64, "image_after": nullable(digest)}),
 })
 ENTRY = record({"body": BODY, "prev": digest, "seq": U64, "time": U64})
 IMAGE = record({"agent": agent, "component": digest, "engine": digest, "turn": U64,

@@ -243,6 +243,16 @@ class Blobs:
                 raise Bad("B5", "a memory's nodes don't fit its size")
         return image
 
+    def rulebooks(self, name):
+        """The rulebooks by which a turn's asks were judged. Judging them again is the binary's work."""
+        try:
+            rulings = read_json(self.get(name))["rulings"]
+            moments = [ruling["under"] for ruling in rulings]
+            moments += [asked["then"] for ruling in rulings for asked in ruling["asked"]]
+            return {moment["rulebook"] for moment in moments}
+        except (KeyError, TypeError):
+            raise Bad("B9", "judged %s is malformed" % name) from None
+
     def node(self, name):
         """Places and names of a node's pages."""
         if name not in self.nodes:
@@ -283,6 +293,8 @@ def check_blobs(turns, blobs):
     """Every blob that is asked for is there and is what it has to be; there are no others."""
     asked = {turn["component"] for turn in turns}
     reader, images = Blobs(blobs), {}
+    for turn in turns:
+        asked |= {turn["judged"]} | reader.rulebooks(turn["judged"])
     for name, whole in sorted(image_depths(turns).items()):
         try:
             images[name] = reader.image(name)

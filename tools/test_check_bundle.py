@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Tests of check_bundle.py: known vectors, a bundle made here, and a tampering for every rule of docs/bundle.md."""
 
-import base64
 import copy
 import functools
 import hashlib
@@ -17,6 +16,7 @@ import unittest
 import bundle_crypto as crypto
 import bundle_shapes as shapes
 import check_bundle
+from bundle_journal import Key, b64, consistency, inclusion, tree
 from bundle_shapes import Bad, canonical
 
 TOOLS = pathlib.Path(__file__).resolve().parent
@@ -68,77 +68,6 @@ RFC6962_ROOTS = (
 )
 
 
-# --- Merkle tree, signing and a journal, straight from the definitions.
-
-
-def split(n):
-    return 1 << (n - 1).bit_length() - 1
-
-
-def tree(leaves):
-    if len(leaves) < 2:
-        return leaves[0] if leaves else hashlib.sha256().digest()
-    k = split(len(leaves))
-    return crypto.node_hash(tree(leaves[:k]), tree(leaves[k:]))
-
-
-def inclusion(index, leaves):
-    if len(leaves) == 1:
-        return []
-    k = split(len(leaves))
-    if index < k:
-        return inclusion(index, leaves[:k]) + [tree(leaves[k:])]
-    return inclusion(index - k, leaves[k:]) + [tree(leaves[:k])]
-
-
-def consistency(old, leaves, whole=True):
-    if old == len(leaves):
-        return [] if whole else [tree(leaves)]
-    k = split(len(leaves))
-    if old <= k:
-        return consistency(old, leaves[:k], whole) + [tree(leaves[k:])]
-    return consistency(old - k, leaves[k:], False) + [tree(leaves[:k])]
-
-
-def times(scalar, point):
-    result = crypto.IDENTITY
-    for bit in bin(scalar)[2:]:
-        result = crypto._add(result, result)
-        if bit == "1":
-            result = crypto._add(result, point)
-    return result
-
-
-class Key:
-    """An Ed25519 key and the log that it signs."""
-
-    def __init__(self, seed, name="lazaret.invalid/test"):
-        h = hashlib.sha512(bytes([seed]) * 32).digest()
-        self.scalar = int.from_bytes(h[:32], "little") & ((1 << 254) - 8) | 1 << 254
-        self.prefix, self.name = h[32:], name
-        self.public = crypto.compress(times(self.scalar, crypto.BASE))
-
-    def id(self):
-        return hashlib.sha256(self.name.encode() + b"\n\1" + self.public).digest()[:4]
-
-    def text(self):
-        return "%s+%s+%s" % (self.name, self.id().hex(), b64(b"\1" + self.public))
-
-    def sign(self, message):
-        r = int.from_bytes(hashlib.sha512(self.prefix + message).digest(), "little") % crypto.L
-        point = crypto.compress(times(r, crypto.BASE))
-        k = int.from_bytes(hashlib.sha512(point + self.public + message).digest(), "little")
-        return point + ((r + k * self.scalar) % crypto.L).to_bytes(32, "little")
-
-    def note(self, size, root):
-        text = "%s\n%s\n%s\n" % (self.name, size, b64(root))
-        return "%s\n\u2014 %s %s\n" % (text, self.name, b64(self.id() + self.sign(text.encode())))
-
-
-def b64(data):
-    return base64.b64encode(data).decode()
-
-
 def hashed(data):
     return crypto.blake3(data).hex()
 
@@ -155,6 +84,11 @@ TAPE = [
         "code": "not-granted", "layer": "declared", "reason": "r", "remedy": "m"}}},
     {"effect": {"kind": "environment.read"}, "outcome": {"done": {"environment": [["A", "b"]]}}},
 ]
+for number, asked in enumerate(TAPE):
+    asked["ruling"] = 0 if number != 3 else None
+LIMITS = {}
+CAPS = {"at_cap": "pause", "currency": "EUR", "per_action": None, "rails": ["card", "transfer"],
+        "turn": LIMITS, "run": LIMITS, "day": dict(LIMITS, money=5000000), "total": LIMITS}
 
 
 def node(pages):
@@ -173,6 +107,9 @@ class Journal:
     def __init__(self, change=keep, key=KEY):
         self.change, self.key, self.blobs, self.entries = change, key, {}, []
         self.component = self.put("component", b"\0asm, more or less")
+        book = {"rulebook": self.put("rulebook", b"permit(principal, action, resource);")}
+        judged = {"rulings": [{"under": book, "asked": [{"then": book}]}]}
+        self.judged = self.put("judged", canonical(self.change("judged value", judged)).encode())
         page = {letter: self.put("page " + letter, letter.encode() * 4096) for letter in "abc"}
         first = self.image("0", 0, {0: page["a"], 3: page["b"]})
         second = self.image("1", 1, {0: page["c"], 3: page["b"]})
@@ -200,13 +137,14 @@ class Journal:
 
     def created(self, agent, world, image):
         return {"agent-created": {"agent": agent, "component": self.component, "world": world, "engine": ENGINE,
-                                  "grants": GRANTS, "budget": BUDGET, "image": image}}
+                                  "grants": GRANTS, "budget": BUDGET, "caps": CAPS, "image": image}}
 
     def turn(self, agent, turn, previous, before, after, ending=None):
         return {"turn": {
             "agent": agent, "turn": turn, "previous": previous, "component": self.component, "engine": ENGINE,
             "grants": GRANTS, "budget": BUDGET, "image_before": before,
             "input": {"sender": None, "content_type": "text/plain", "body": b64(b"hello")}, "tape": TAPE,
+            "judged": self.judged,
             "ending": ending or {"replied": {"content_type": "text/plain", "body": ""}}, "fuel": 12,
             "image_after": after}}
 
@@ -216,7 +154,7 @@ class Journal:
         self.entries.append(self.change(name, entry))
         return hashed(canonical(self.entries[-1]).encode())
 
-    ASKED = ("component", "image 0", "node 0", "page a", "page b", "image 1", "node 1")
+    ASKED = ("component", "judged", "rulebook", "image 0", "node 0", "page a", "page b", "image 1", "node 1")
 
     def lines(self, take=range(8), older=(3,), blobs=ASKED):
         leaves = [crypto.leaf_hash(canonical(entry).encode()) for entry in self.entries]
@@ -366,6 +304,8 @@ TAMPERINGS = (
     ("V2", "more than 32 bits", lied(put("turn 1", "body", "turn", "budget", dict(BUDGET, effects=1 << 32)))),
     ("V3", "an unknown key", lied(put("turn 1", "body", "turn", "mood", "good"))),
     ("V3", "a missing key", lied(lambda name, v: v["body"]["turn"].pop("image_after") and v if name == "turn 1" else v)),
+    ("V3", "an unknown cap", lied(put("created", "body", "agent-created", "caps", "day", "mood", 1))),
+    ("V2", "a cap of null", lied(put("created", "body", "agent-created", "caps", "day", "fuel", None))),
     ("V3", "a string for a list", lied(turn_path("tape", ""))),
     ("V3", "a number for a string", lied(put("genesis", "body", "genesis", "format", 1))),
     ("V3", "a number for a truth", lied(put("turn 1", "body", "turn", "tape", 0, "outcome", {"done": {"existed": 1}}))),
@@ -434,6 +374,7 @@ TAMPERINGS = (
     ("B7", "a short page", lied(blob("page a", b"a" * 4095))),
     ("B7", "a page of zeros", lied(blob("page a", bytes(4096)))),
     ("B8", "a page beyond the memory", lied(blob("node 1", node({16: hashed(b"")})))),
+    ("B9", "rulings that are none", lied(put("judged value", "rulings", {"a": 1}))),
     ("V3", "an image with an unknown key", lied(put("image value 0", "mood", "good"))),
     ("V1", "an image in another spelling", lied(blob("image 0", b"{} "))),
 )
@@ -525,8 +466,8 @@ class Shapes(unittest.TestCase):
 class Bundles(unittest.TestCase):
     def test_good(self):
         said = check_bundle.check(good())
-        self.assertEqual((said["turns"], said["checkpoints"], said["blobs"], said["journal"]), (3, 2, 7, 8))
-        for take, blobs in (((0,), ()), ((0, 2, 4), ("component", "image 1", "node 1", "page b", "page c"))):
+        self.assertEqual((said["turns"], said["checkpoints"], said["blobs"], said["journal"]), (3, 2, 9, 8))
+        for take, blobs in (((0,), ()), ((0, 2, 4), ("component", "judged", "rulebook", "image 1", "node 1", "page b", "page c"))):
             check_bundle.check(lied(keep, take=take, blobs=blobs, older=())())
 
     def test_tamperings(self):
@@ -576,9 +517,9 @@ class Command(unittest.TestCase):
             pathlib.Path(bad).write_bytes(good()[:-1])
             code, said, _ = self.run_on(ok)
             self.assertEqual((code, said), (0, [
-                "OK  3 turns, 2 checkpoints, 7 blobs, journal of 8 entries, key " + KEY.text()]))
+                "OK  3 turns, 2 checkpoints, 9 blobs, journal of 8 entries, key " + KEY.text()]))
             code, said, _ = self.run_on("--pure", bad)
-            self.assertEqual((code, said), (1, ["BAD line 19: the bundle is cut short [L2]"]))
+            self.assertEqual((code, said), (1, ["BAD line 21: the bundle is cut short [L2]"]))
             code, said, _ = self.run_on(ok, bad)
             self.assertEqual((code, [line.split()[1] for line in said]), (1, ["OK", "BAD"]))
             code, said, _ = self.run_on("--json", ok, bad, none)

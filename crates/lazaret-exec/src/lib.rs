@@ -16,4 +16,4 @@ pub mod recorded;
 pub mod tools;
 
 pub use outside::Outside;
-pub use recorded::Recorded;
+pub use recorded::{Recorded, Then};

@@ -11,6 +11,9 @@ pub const MAX_RESPONSE_HEADERS: usize = 64 << 10;
 /// From the first byte dialled to the last byte read.
 pub const HTTP_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often something that takes its time looks whether it was stopped.
+pub const LOOK: Duration = Duration::from_millis(5);
+
 /// A draft that the fixture mailbox keeps.
 pub const MAX_DRAFT: usize = 64 << 10;
 

@@ -1,16 +1,22 @@
 //! The live executor of everything that isn't part of the turn's own transaction.
 
 use std::path::PathBuf;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lazaret_gate::canonical::Exact;
-use lazaret_gate::{Answer, Bytes, Effect, Executor, Permit};
+use lazaret_gate::ledger::Killed;
+use lazaret_gate::refusal::{Code, Layer};
+use lazaret_gate::{Answer, Bytes, Effect, Executor, Permit, Refusal, Undone};
 
-use crate::limits::MAX_SLEEP;
+use crate::limits::{LOOK, MAX_SLEEP};
 use crate::{http, model, tools};
+
+/// Says whether an operator has stopped an effect that is under way.
+type Switched = Box<dyn Fn(&Effect) -> Option<Killed> + Send>;
 
 /// The world outside: clocks, randomness, models, tools, the web.
 pub struct Outside {
+    switched: Switched,
     started: Instant,
     http: http::Client,
     tools: tools::Toolbox,
@@ -21,11 +27,58 @@ impl Outside {
     /// `tools` is the directory in which built-in tools keep what they make.
     pub fn new(tools: PathBuf) -> Self {
         Self {
+            switched: Box::new(|_| None),
             started: Instant::now(),
             http: http::Client::default(),
             tools: tools::Toolbox::new(tools),
             environment: Vec::new(),
         }
+    }
+
+    /// Asks this while an effect takes its time, and cuts the effect off if the answer is yes.
+    pub fn with_switches(mut self, switched: impl Fn(&Effect) -> Option<Killed> + Send + 'static) -> Self {
+        self.switched = Box::new(switched);
+        self
+    }
+
+    /// An effect that takes its time, cut off if it has to be.
+    fn unless_killed<T>(
+        &self,
+        effect: &Effect,
+        act: impl FnOnce(&mut dyn FnMut() -> bool) -> Option<Result<T, String>>,
+    ) -> Result<T, Undone> {
+        let mut killed = None;
+        let done = act(&mut || {
+            killed = (self.switched)(effect);
+            killed.is_some()
+        });
+        match (done, killed) {
+            (Some(done), _) => Ok(done?),
+            (None, Some(killed)) => {
+                let (reason, remedy) = (killed.in_flight(), killed.remedy());
+                Err(Undone::Cut(Box::new(Refusal { code: Code::Killed, layer: Layer::Executor, reason, remedy })))
+            }
+            (None, None) => Err("it ended without an answer".into()),
+        }
+    }
+
+    fn sleep(&self, effect: &Effect, wait: Duration) -> Result<Answer, Undone> {
+        if wait > MAX_SLEEP {
+            return Err(format!("a wait of {} ms; the most is {} ms", wait.as_millis(), MAX_SLEEP.as_millis()).into());
+        }
+        let until = Instant::now() + wait;
+        self.unless_killed(effect, |killed| {
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Some(Ok(Answer::Nothing));
+                }
+                if killed() {
+                    return None;
+                }
+                std::thread::sleep(left.min(LOOK));
+            }
+        })
     }
 
     /// The environment variables that agents with the `environment` grant see. The host's own are never among them.
@@ -36,43 +89,40 @@ impl Outside {
 }
 
 impl Executor for Outside {
-    fn run(&mut self, permit: Permit) -> Result<Answer, String> {
-        match permit.into_effect() {
+    fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
+        let effect = permit.into_effect();
+        match effect {
             Effect::LogWrite { .. } => Ok(Answer::Nothing),
             Effect::ClockNow {} => {
                 let since = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| "the clock is before 1970")?;
                 Ok(Answer::Time(Exact(nanos(since)?)))
             }
             Effect::ClockMonotonic {} => Ok(Answer::Time(Exact(nanos(self.started.elapsed())?))),
-            Effect::ClockSleep { nanos } => {
-                let wait = std::time::Duration::from_nanos(nanos.0);
-                if wait > MAX_SLEEP {
-                    return Err(format!("a wait of {} ms; the most is {} ms", wait.as_millis(), MAX_SLEEP.as_millis()));
-                }
-                std::thread::sleep(wait);
-                Ok(Answer::Nothing)
-            }
+            Effect::ClockSleep { nanos } => self.sleep(&effect, Duration::from_nanos(nanos.0)),
             Effect::RandomBytes { len } => {
                 let mut bytes = vec![0; len as usize];
                 getrandom::fill(&mut bytes).map_err(|why| format!("no randomness: {why}"))?;
                 Ok(Answer::Random(Bytes(bytes)))
             }
             Effect::EnvironmentRead {} => Ok(Answer::Environment(self.environment.clone())),
-            Effect::ModelGenerate(prompt) => model::generate(&prompt).map(Answer::Completion),
-            Effect::ToolsCall { name, arguments } => self.tools.call(&name, &arguments).map(Answer::Result),
-            Effect::HttpFetch(request) => self.http.fetch(request).map(Answer::Response),
+            Effect::ModelGenerate(prompt) => Ok(Answer::Completion(model::generate(&prompt)?)),
+            Effect::ToolsCall { name, arguments } => Ok(Answer::Result(self.tools.call(&name, &arguments)?)),
+            Effect::HttpFetch(ref request) => {
+                let request = request.clone();
+                self.unless_killed(&effect, |killed| self.http.fetch(request, killed)).map(Answer::Response)
+            }
             inside @ (Effect::StorageGet { .. }
             | Effect::StorageSet { .. }
             | Effect::StorageDelete { .. }
             | Effect::StorageList { .. }
             | Effect::ToolsList {}
             | Effect::AgentsSend { .. }) => {
-                Err(format!("`{}` belongs to the turn, not to the world outside", inside.kind()))
+                Err(format!("`{}` belongs to the turn, not to the world outside", inside.kind()).into())
             }
         }
     }
 }
 
-fn nanos(time: std::time::Duration) -> Result<u64, String> {
+fn nanos(time: Duration) -> Result<u64, String> {
     u64::try_from(time.as_nanos()).map_err(|_| "the clock is past 2554".to_owned())
 }

@@ -1,5 +1,7 @@
 //! What a turn may cost.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{MAX_EXACT, MAX_WALL_MS};
@@ -54,4 +56,13 @@ pub struct Meter {
     pub effects: u32,
     /// Bytes so far.
     pub bytes: u64,
+    /// Questions whose yes was for once and is used up. A question is bound to its run, so no other turn can use it.
+    used: BTreeSet<String>,
+}
+
+impl Meter {
+    /// Uses up a yes that was for once. Says whether it was still there.
+    pub(crate) fn use_up(&mut self, question: &str) -> bool {
+        self.used.insert(question.to_owned())
+    }
 }

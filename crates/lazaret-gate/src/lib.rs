@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod approval;
 pub mod budget;
 pub mod bundle;
 pub mod canonical;
@@ -16,12 +17,18 @@ pub mod entry;
 pub mod grant;
 pub mod id;
 pub mod image;
+pub mod ledger;
 pub mod limits;
 pub mod mediate;
 pub mod merkle;
 pub mod outcome;
+pub mod policy;
 pub mod record;
 pub mod refusal;
+pub mod risk;
+pub mod rulebook;
+pub mod ruling;
+pub mod shown;
 pub mod stages;
 
 pub use budget::{Budget, Meter};
@@ -29,8 +36,10 @@ pub use canonical::{Bytes, Digest, Exact};
 pub use effect::Effect;
 pub use grant::{Grant, Grants};
 pub use id::AgentId;
-pub use mediate::{Caller, Executor, Halt, Journal, mediate};
+pub use mediate::{Caller, Circumstances, Executor, Halt, Journal, Undone, mediate};
 pub use outcome::{Answer, Outcome};
 pub use record::{Body, Ending, TapeEntry, TurnRecord};
 pub use refusal::Refusal;
+pub use rulebook::Rulebook;
+pub use ruling::{Circumstance, Ruling, Rulings};
 pub use stages::Permit;

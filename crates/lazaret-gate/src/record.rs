@@ -9,7 +9,9 @@ use crate::canonical::{Bytes, Digest};
 use crate::effect::Effect;
 use crate::grant::Grants;
 use crate::id::AgentId;
+use crate::ledger::{Account, Caps, SwitchEvent};
 use crate::outcome::Outcome;
+use crate::ruling::Rulings;
 
 /// One journal entry's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,12 @@ pub enum Body {
     AgentCreated(AgentCreated),
     /// An agent is gone; its name is not used again.
     AgentRemoved(AgentRemoved),
+    /// The operator's rules changed.
+    RulebookInForce(RulebookInForce),
+    /// A kill switch was thrown or lifted.
+    SwitchChanged(SwitchEvent),
+    /// What an agent may spend was changed.
+    CapsSet(CapsSet),
     /// A turn that isn't over, on disk because an effect is about to leave the host.
     EffectOpened(Box<EffectOpened>),
     /// That effect came back.
@@ -43,6 +51,9 @@ impl Body {
             Self::ComponentAdmitted(_) => "component-admitted",
             Self::AgentCreated(_) => "agent-created",
             Self::AgentRemoved(_) => "agent-removed",
+            Self::RulebookInForce(_) => "rulebook-in-force",
+            Self::SwitchChanged(_) => "switch-changed",
+            Self::CapsSet(_) => "caps-set",
             Self::EffectOpened(_) => "effect-opened",
             Self::EffectClosed(_) => "effect-closed",
             Self::InDoubt(_) => "in-doubt",
@@ -54,7 +65,8 @@ impl Body {
     /// The agent it is about.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
-            Self::Genesis(_) | Self::ComponentAdmitted(_) => None,
+            Self::Genesis(_) | Self::ComponentAdmitted(_) | Self::RulebookInForce(_) | Self::SwitchChanged(_) => None,
+            Self::CapsSet(body) => Some(&body.agent),
             Self::AgentCreated(body) => Some(&body.agent),
             Self::AgentRemoved(body) => Some(&body.agent),
             Self::EffectOpened(body) => Some(&body.agent),
@@ -125,6 +137,8 @@ pub struct AgentCreated {
     pub grants: Grants,
     /// What each turn may cost.
     pub budget: Budget,
+    /// What it may spend beyond one turn.
+    pub caps: Caps,
     /// Its first image; none if stateless.
     pub image: Option<Digest>,
 }
@@ -134,6 +148,24 @@ pub struct AgentCreated {
 pub struct AgentRemoved {
     /// Which.
     pub agent: AgentId,
+}
+
+/// From here on, asks are judged by these rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RulebookInForce {
+    /// The rulebook, by digest.
+    pub rulebook: Digest,
+    /// The files it is made of.
+    pub files: Vec<String>,
+}
+
+/// What an agent may spend was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapsSet {
+    /// Whose.
+    pub agent: AgentId,
+    /// What it may spend now, beyond one turn.
+    pub caps: Caps,
 }
 
 /// What wakes an agent.
@@ -163,6 +195,8 @@ pub struct TapeEntry {
     pub effect: Effect,
     /// How it ended; the gate's verdict is in it.
     pub outcome: Outcome,
+    /// Which of the turn's rulings it was judged by; none if it was refused before any rule was read.
+    pub ruling: Option<u32>,
 }
 
 /// How a turn ended.
@@ -175,6 +209,17 @@ pub enum Ending {
     Failed(Failure),
     /// The host stopped it. Nothing of the turn is kept but this record.
     Stopped(Stop),
+}
+
+impl Ending {
+    /// Bytes that it gives back.
+    pub fn output_bytes(&self) -> u64 {
+        match self {
+            Self::Replied(reply) => reply.body.0.len() as u64,
+            Self::Failed(Failure::BadInput(text) | Failure::Failed(text)) => text.len() as u64,
+            Self::Stopped(_) => 0,
+        }
+    }
 }
 
 /// An agent's own error.
@@ -206,6 +251,8 @@ pub enum Cause {
     Memory,
     /// Longer than the budget's wall time. Not reproducible: where it struck depends on the machine.
     WallClock,
+    /// An operator stopped everything. Not reproducible: where it struck depends on the operator.
+    Killed,
     /// A WebAssembly trap: unreachable, division by zero, out of bounds, stack overflow.
     Trap,
     /// A refusal that ends the turn.
@@ -221,6 +268,7 @@ impl Cause {
             Self::Fuel => "fuel",
             Self::Memory => "memory",
             Self::WallClock => "wall-clock",
+            Self::Killed => "killed",
             Self::Trap => "trap",
             Self::Refused => "refused",
             Self::BadValue => "bad-value",
@@ -251,12 +299,28 @@ pub struct TurnRecord {
     pub input: Message,
     /// What it asked, and got.
     pub tape: Vec<TapeEntry>,
+    /// How its asks were judged: the digest of a [`Judged`], which is kept as a blob.
+    pub judged: Digest,
     /// How it ended.
     pub ending: Ending,
     /// Fuel used, exactly.
     pub fuel: u64,
     /// The image it left; the one before if nothing was kept.
     pub image_after: Option<Digest>,
+}
+
+/// How a turn's asks were judged: all that deciding them again takes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Judged {
+    /// What the agent may spend beyond one turn.
+    pub caps: Caps,
+    /// What it had spent before this one.
+    pub spending: Account,
+    /// The day that its spending is booked on: days since 1970, UTC.
+    pub day: u32,
+    /// Each ask's, shared by asks that were judged alike.
+    pub rulings: Rulings,
 }
 
 /// A turn in the middle, before an effect leaves the host.
@@ -274,8 +338,12 @@ pub struct EffectOpened {
     pub number: u32,
     /// What was asked and got since the last one was closed.
     pub tape: Vec<TapeEntry>,
+    /// The rulings that are new since then: the digest of a [`Rulings`], which is kept as a blob.
+    pub judged: Digest,
     /// What is about to be done.
     pub effect: Effect,
+    /// Which ruling it is judged by.
+    pub ruling: Option<u32>,
 }
 
 /// An opened effect came back.

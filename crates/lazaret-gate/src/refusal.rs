@@ -12,8 +12,16 @@ pub enum Layer {
     Form,
     /// The agent was not granted this.
     Declared,
-    /// It was granted, but the turn's budget does not reach.
+    /// An operator has stopped everything, or all spending.
+    Switch,
+    /// The operator's rules don't permit it.
+    Policy,
+    /// A person was to be asked, and did not say yes.
+    Approval,
+    /// It was granted, but a budget does not reach.
     Budget,
+    /// It was let pass and was under way when it was stopped.
+    Executor,
 }
 
 impl Layer {
@@ -22,7 +30,11 @@ impl Layer {
         match self {
             Self::Form => "form",
             Self::Declared => "declared",
+            Self::Switch => "switch",
+            Self::Policy => "policy",
+            Self::Approval => "approval",
             Self::Budget => "budget",
+            Self::Executor => "executor",
         }
     }
 }
@@ -35,6 +47,34 @@ pub enum Code {
     BadAsk,
     /// No grant covers it.
     NotGranted,
+    /// No rule permits it.
+    NoPermit,
+    /// A rule forbids it.
+    Forbidden,
+    /// The rules could not be evaluated, so they permit nothing.
+    PolicyError,
+    /// A person said no.
+    ApprovalDenied,
+    /// Nobody answered in time: silence is denial.
+    ApprovalExpired,
+    /// The answer is not one that counts: a wrong key or signature, other arguments, another policy, used before.
+    ApprovalInvalid,
+    /// A kill switch is thrown.
+    Killed,
+    /// Money was asked for, and there is no budget of it.
+    NoBudget,
+    /// A cap does not reach.
+    BudgetExceeded,
+    /// One effect would cost more than any one may.
+    PerActionLimit,
+    /// Money may not travel so.
+    RailNotAllowed,
+    /// Nobody knows what the model costs.
+    Unpriced,
+    /// The ask names money in a way that can't be relied on.
+    BadSpend,
+    /// More is open at once than an account keeps.
+    TooManyOpen,
     /// The turn may ask no more.
     EffectsSpent,
     /// The turn may move no more bytes.
@@ -47,6 +87,20 @@ impl Code {
         match self {
             Self::BadAsk => "bad-ask",
             Self::NotGranted => "not-granted",
+            Self::NoPermit => "no-permit",
+            Self::Forbidden => "forbidden",
+            Self::PolicyError => "policy-error",
+            Self::ApprovalDenied => "approval-denied",
+            Self::ApprovalExpired => "approval-expired",
+            Self::ApprovalInvalid => "approval-invalid",
+            Self::Killed => "killed",
+            Self::NoBudget => "no-budget",
+            Self::BudgetExceeded => "budget-exceeded",
+            Self::PerActionLimit => "per-action-limit",
+            Self::RailNotAllowed => "rail-not-allowed",
+            Self::Unpriced => "unpriced",
+            Self::BadSpend => "bad-spend",
+            Self::TooManyOpen => "too-many-open",
             Self::EffectsSpent => "effects-spent",
             Self::BytesSpent => "bytes-spent",
         }
@@ -68,10 +122,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Whether the turn ends with this refusal. A spent budget does: an agent that goes on asking would fill the
-    /// tape with noes.
+    /// Whether the turn ends with this refusal. A spent turn does, and a kill: an agent that goes on asking would fill
+    /// the tape with noes.
     pub fn ends_turn(&self) -> bool {
-        matches!(self.code, Code::EffectsSpent | Code::BytesSpent)
+        matches!(self.code, Code::EffectsSpent | Code::BytesSpent | Code::Killed)
     }
 }
 

@@ -3,10 +3,19 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test says what is wrong by failing")]
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use lazaret_gate::approval::{Draft, Moment, Now, Question, Requester};
 use lazaret_gate::effect::{Header, Level, Prompt, Request, Role, Utterance};
+use lazaret_gate::ledger::{Account, Caps, Holder, Killed, Point, Switch, Switches, Thrown};
+use lazaret_gate::policy::{Facts, Who};
+use lazaret_gate::refusal::{Code, Layer};
+use lazaret_gate::ruling::Asked;
+use lazaret_gate::stages::{Matter, Purse};
 use lazaret_gate::{
-    Answer, Budget, Bytes, Caller, Effect, Exact, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, mediate,
+    AgentId, Answer, Budget, Bytes, Caller, Circumstance, Circumstances, Digest, Effect, Exact, Executor, Grants, Halt,
+    Journal, Meter, Outcome, Permit, Refusal, Rulebook, Ruling, Undone, mediate,
 };
 
 /// Everything that happened, in order.
@@ -41,11 +50,11 @@ impl Journal for Notes<'_> {
         self.step("open", number)
     }
 
-    fn flush(&mut self, number: u32) -> Result<(), Halt> {
+    fn flush(&mut self, number: u32, _: &Ruling) -> Result<(), Halt> {
         self.step("flush", number)
     }
 
-    fn close(&mut self, number: u32, _effect: Effect, outcome: &Outcome) -> Result<(), Halt> {
+    fn close(&mut self, number: u32, _: Effect, _: Option<Ruling>, outcome: &Outcome) -> Result<(), Halt> {
         self.seen.note(outcome.verdict().to_owned());
         self.step("close", number)
     }
@@ -54,19 +63,47 @@ impl Journal for Notes<'_> {
 /// An executor that answers as it was told.
 struct Answers<'a> {
     seen: &'a Seen,
-    with: Result<Answer, String>,
+    with: Result<Answer, Undone>,
 }
 
 impl Executor for Answers<'_> {
-    fn run(&mut self, permit: Permit) -> Result<Answer, String> {
+    fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
         self.seen.note(format!("run {}", permit.number()));
         assert!(!permit.into_effect().kind().is_empty());
         self.with.clone()
     }
 }
 
+/// Circumstances in which the rules are the loosest that are shipped, and nobody can be asked.
+struct Calm(Arc<Rulebook>);
+
+impl Default for Calm {
+    fn default() -> Self {
+        let (name, text) = lazaret_gate::policy::preset("open").unwrap();
+        Self(Arc::new(Rulebook::load(BTreeMap::from([(name.to_owned(), text.to_owned())])).unwrap()))
+    }
+}
+
+impl Circumstances for Calm {
+    fn now(&mut self, _: u32) -> Result<Circumstance, Halt> {
+        let facts = Facts { run: "r".into(), tier: "A".into(), ..Facts::default() };
+        Ok(Circumstance { rulebook: self.0.digest(), facts, switches: Switches::default() })
+    }
+
+    fn rulebook(&mut self, _: &Digest) -> Result<Arc<Rulebook>, Halt> {
+        Ok(self.0.clone())
+    }
+
+    fn ask(&mut self, _: u32, matter: Matter<'_>, _: &Circumstance) -> Result<Asked, Halt> {
+        Err(Halt::Stopped(format!("nobody can be asked: {}", matter.reason)))
+    }
+}
+
 /// A turn in which asks are made.
 struct Turn {
+    agent: AgentId,
+    account: Account,
+    calm: Calm,
     grants: Grants,
     budget: Budget,
     meter: Meter,
@@ -77,17 +114,28 @@ struct Turn {
 impl Turn {
     fn new(grants: &[&str]) -> Self {
         let grants = Grants::new(grants.iter().map(|grant| grant.parse().unwrap()).collect());
-        Self { grants, budget: Budget::default(), meter: Meter::default(), seen: Seen::default(), fails: "" }
+        let agent: AgentId = "stranger".parse().unwrap();
+        let account = Account::new(Holder::Agent(agent.clone()));
+        let (budget, meter, calm) = (Budget::default(), Meter::default(), Calm::default());
+        Self { agent, account, calm, grants, budget, meter, seen: Seen::default(), fails: "" }
     }
 
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
         self.ask_with(effect, Ok(Answer::Nothing))
     }
 
-    fn ask_with(&mut self, effect: Effect, with: Result<Answer, String>) -> Result<Outcome, Halt> {
-        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
+    fn ask_with(&mut self, effect: Effect, with: Result<Answer, Undone>) -> Result<Outcome, Halt> {
+        let at = Point { day: 1, run: "r".into(), turn: "t".into() };
+        let mut caller = Caller {
+            agent: &self.agent,
+            who: &Who::agent(&self.agent, None),
+            grants: &self.grants,
+            budget: &self.budget,
+            meter: &mut self.meter,
+            purse: Purse { caps: &Caps::default(), account: &mut self.account, at: &at },
+        };
         let mut journal = Notes { seen: &self.seen, fails: self.fails };
-        mediate(&mut caller, effect, &mut journal, &mut Answers { seen: &self.seen, with })
+        mediate(&mut caller, effect, &mut self.calm, &mut journal, &mut Answers { seen: &self.seen, with })
     }
 
     /// The refusal's text.
@@ -112,7 +160,7 @@ fn request() -> Request {
 }
 
 fn prompt() -> Prompt {
-    Prompt { model: "m".into(), utterances: Vec::new(), max_tokens: 1 }
+    Prompt { model: "rehearsal/m".into(), utterances: Vec::new(), max_tokens: 1 }
 }
 
 fn send(content_type: String, body: Vec<u8>) -> Effect {
@@ -120,7 +168,7 @@ fn send(content_type: String, body: Vec<u8>) -> Effect {
 }
 
 const ALL: &[&str] =
-    &["storage", "log", "clock", "random", "environment", "model:m", "tool:t", "http:a", "agent:clerk"];
+    &["storage", "log", "clock", "random", "environment", "model:rehearsal/m", "tool:t", "http:a", "agent:clerk"];
 
 fn every_kind() -> Vec<Effect> {
     vec![
@@ -364,5 +412,84 @@ fn only_what_can_be_done_twice_is_retried() {
         (Effect::ModelGenerate(prompt()), true),
     ] {
         assert_eq!(effect.is_idempotent(), twice, "{effect:?}");
+    }
+}
+
+#[test]
+fn what_is_cut_off_ends_the_turn_and_counts_as_done() {
+    let mut turn = Turn::new(&["storage"]);
+    let thrown = Thrown { by: "ana".into(), at: 0, reason: String::new() };
+    let killed = Killed { switch: Switch::All, kind: "storage.get", thrown };
+    let cut =
+        Refusal { code: Code::Killed, layer: Layer::Executor, reason: killed.in_flight(), remedy: killed.remedy() };
+    let outcome = turn.ask_with(get("k"), Err(Undone::Cut(Box::new(cut.clone())))).unwrap();
+    assert_eq!(outcome, Outcome::Refused(cut.clone()));
+    assert!(cut.ends_turn());
+    assert_eq!(
+        cut.to_string(),
+        "refused (killed, executor): `storage.get` was under way and is cut off: ana has stopped everything at \
+         1970-01-01T00:00:00Z, and what was sent may have arrived; `lazaret kill --lift all` lets effects pass again"
+    );
+    assert!(turn.account.open().is_empty(), "what was reserved is settled");
+    assert_eq!(turn.account.today(lazaret_gate::ledger::Unit::Effects, 1), 1, "it may have happened");
+}
+
+/// Circumstances in which a switch is thrown while a person is asked.
+struct Alarm(Calm, Switches);
+
+impl Circumstances for Alarm {
+    fn now(&mut self, number: u32) -> Result<Circumstance, Halt> {
+        self.0.now(number)
+    }
+
+    fn rulebook(&mut self, digest: &Digest) -> Result<Arc<Rulebook>, Halt> {
+        self.0.rulebook(digest)
+    }
+
+    fn ask(&mut self, _: u32, matter: Matter<'_>, under: &Circumstance) -> Result<Asked, Halt> {
+        let at = Now { moment: Moment { wall_ms: 5, monotonic_ms: 5 }, boot: "b".into() };
+        let draft = Draft {
+            id: "q".into(),
+            agent: "stranger".parse().unwrap(),
+            run: "r".into(),
+            effect: matter.effect.clone(),
+            policy: under.rulebook,
+            rule: matter.rule.into(),
+            reason: matter.reason.into(),
+            risk: matter.risk.clone(),
+            labels: Vec::new(),
+            nonce: Bytes(vec![0; 16]),
+            requester: Requester::Agent("stranger".parse().unwrap()),
+        };
+        let question = Question::ask(draft, &at, 1000).unwrap();
+        let then = Circumstance { switches: self.1.clone(), ..under.clone() };
+        Ok(Asked { question, answer: None, at, then, ignored: Vec::new() })
+    }
+}
+
+#[test]
+fn a_switch_thrown_during_the_wait_stops_what_it_is_about() {
+    let rule = "@id(\"ask\") @requireApproval(\"look\") permit(principal, action, resource);";
+    let book = Rulebook::load(BTreeMap::from([("ask.cedar".to_owned(), rule.to_owned())])).unwrap();
+    let book = Arc::new(book);
+    for (switch, code) in [(Switch::All, Code::Killed), (Switch::Spend, Code::ApprovalExpired)] {
+        let mut turn = Turn::new(&["storage"]);
+        let mut switches = Switches::default();
+        switches.throw(switch, Thrown { by: "ana".into(), at: 0, reason: String::new() });
+        let mut alarm = Alarm(Calm(book.clone()), switches);
+        let at = Point { day: 1, run: "r".into(), turn: "t".into() };
+        let mut caller = Caller {
+            agent: &turn.agent,
+            who: &Who::agent(&turn.agent, None),
+            grants: &turn.grants,
+            budget: &turn.budget,
+            meter: &mut turn.meter,
+            purse: Purse { caps: &Caps::default(), account: &mut turn.account, at: &at },
+        };
+        let mut notes = Notes { seen: &turn.seen, fails: "" };
+        let mut answers = Answers { seen: &turn.seen, with: Ok(Answer::Nothing) };
+        let outcome = mediate(&mut caller, get("k"), &mut alarm, &mut notes, &mut answers).unwrap();
+        let Outcome::Refused(refusal) = outcome else { panic!("not refused: {outcome:?}") };
+        assert_eq!(refusal.code, code, "{refusal}");
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use lazaret_gate::limits::{MAX_KEY, MAX_OUTPUT, MAX_TEXT};
 use lazaret_gate::record::{Cause, Ending, Failure, Message, Reply, Stop, World as Lives};
+use lazaret_gate::refusal::Code;
 use lazaret_gate::{Budget, Effect, Halt, Outcome, Refusal};
 use wasmtime::component::{ComponentType, Func, Instance, Lift, Lower, TypedFunc};
 use wasmtime::{Store, Trap, UpdateDeadline};
@@ -18,6 +19,16 @@ use crate::state::{Change, Held, State};
 pub trait World: Any {
     /// One ask. An error ends the turn.
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt>;
+
+    /// How long the turn has waited for people so far: that is not the guest's time.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Why the turn must end now, whatever the guest is doing; none if it need not.
+    fn stopped(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What a turn is given.
@@ -34,6 +45,8 @@ pub struct Ran {
     pub ending: Result<Ending, Halt>,
     /// Fuel used.
     pub fuel: u64,
+    /// Bytes of linear memory at the end.
+    pub memory: u64,
     /// What it changed; only a turn that replied changes anything.
     pub change: Option<Change>,
     /// The world it ran in, handed back.
@@ -47,6 +60,8 @@ pub(crate) struct Guest {
     pub(crate) halt: Option<Halt>,
     /// The refusal that ended the turn.
     pub(crate) refused: Option<Refusal>,
+    /// Why an operator ended it.
+    stopped: Option<String>,
     pub(crate) wasi: crate::wasi::Wasi,
     memory: MemoryCap,
     /// When its wall time is used up.
@@ -60,7 +75,8 @@ impl Guest {
         let memory = MemoryCap { used: 0, most, denied: false, elements: 0 };
         #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is measured on a real clock")]
         let deadline = Instant::now() + Duration::from_millis(budget.wall_ms);
-        Self { world, halt: None, refused: None, wasi: crate::wasi::Wasi::default(), memory, deadline }
+        let wasi = crate::wasi::Wasi::default();
+        Self { world, halt: None, refused: None, stopped: None, wasi, memory, deadline }
     }
 }
 
@@ -147,9 +163,11 @@ enum WireFailure {
 fn store(program: &Program, world: Box<dyn World>, budget: &Budget) -> wasmtime::Result<Store<Guest>> {
     let mut store = Store::new(program.engine.wasm(), Guest::new(Box::new(Gone), budget));
     store.limiter(|guest| &mut guest.memory);
-    store.epoch_deadline_callback(|store| {
+    store.epoch_deadline_callback(|mut running| {
+        let guest = running.data_mut();
+        guest.stopped = guest.world.stopped();
         #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is measured on a real clock")]
-        let late = Instant::now() >= store.data().deadline;
+        let late = guest.stopped.is_some() || Instant::now() >= guest.deadline + guest.world.waited();
         Ok(if late { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
     });
     begin(&mut store, world, budget)?;
@@ -301,14 +319,15 @@ fn ran(store: &mut Store<Guest>, called: wasmtime::Result<Called>, terms: &Terms
         Ok((ending, None)) => (Ok(ending), fuel, None),
         Err(why) => (stopped(store, &why, terms), fuel, None),
     };
+    let memory = store.data().memory.used as u64;
     let world = std::mem::replace(&mut store.data_mut().world, Box::new(Gone));
-    Ran { ending, fuel, change, world }
+    Ran { ending, fuel, memory, change, world }
 }
 
 impl Ran {
     /// A turn that could not even begin.
     pub(crate) fn not_begun(why: &impl ToString, world: Box<dyn World>) -> Self {
-        Self { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, change: None, world }
+        Self { ending: Err(Halt::Stopped(why.to_string())), fuel: 0, memory: 0, change: None, world }
     }
 }
 
@@ -442,8 +461,15 @@ fn stopped(store: &mut Store<Guest>, why: &wasmtime::Error, terms: &Terms<'_>) -
         return Err(halt);
     }
     let stop = |cause, detail| Ok(Ending::Stopped(Stop { cause, detail }));
-    if let Some(refusal) = guest.refused.take() {
-        return stop(Cause::Refused, refusal.to_string());
+    match guest.refused.take() {
+        Some(Refusal { code: Code::Killed, reason, remedy, .. }) => {
+            return stop(Cause::Killed, format!("{reason}; {remedy}"));
+        }
+        Some(refusal) => return stop(Cause::Refused, refusal.to_string()),
+        None => {}
+    }
+    if let Some(why) = guest.stopped.take() {
+        return stop(Cause::Killed, why);
     }
     let budget = terms.budget;
     match why.downcast_ref::<Trap>() {

@@ -143,7 +143,11 @@ fn a_wrong_ending_is_an_escape() {
     for (header, came) in lawful {
         judge(header, came).unwrap_or_else(|why| panic!("{header}: {why}"));
     }
-    let asked = vec![TapeEntry { effect: lazaret_gate::Effect::ClockNow {}, outcome: Outcome::Failed("no".into()) }];
+    let asked = vec![TapeEntry {
+        effect: lazaret_gate::Effect::ClockNow {},
+        outcome: Outcome::Failed("no".into()),
+        ruling: None,
+    }];
     let asked = Came::Ran { ending: replied("done"), tape: asked, changed: true, durable: true };
     let escapes = [
         (";; expect: admission refused: small", &refused),

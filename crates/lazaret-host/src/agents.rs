@@ -2,7 +2,8 @@
 
 use lazaret_gate::canonical;
 use lazaret_gate::image::Image;
-use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, EffectClosed, Message, World};
+use lazaret_gate::ledger::Caps;
+use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, CapsSet, EffectClosed, Message, World};
 use lazaret_gate::{AgentId, Budget, Digest, Grants, Outcome};
 use lazaret_guest::State;
 use lazaret_store::{AgentRow, AgentState, Batch, Change};
@@ -19,12 +20,15 @@ pub struct NewAgent {
     pub grants: Grants,
     /// What each turn may cost.
     pub budget: Budget,
+    /// What it may spend beyond one turn.
+    pub caps: Caps,
 }
 
 impl Host {
     /// Admits a component and makes an agent of it.
     pub fn create(&self, new: NewAgent, component: &[u8]) -> Result<AgentRow, HostError> {
         new.budget.check()?;
+        new.caps.check()?;
         let program = self.admit(component)?;
         let digest = program.digest();
         let mut changes = Vec::new();
@@ -44,6 +48,7 @@ impl Host {
             engine: self.engine.digest(),
             grants: new.grants,
             budget: new.budget,
+            caps: new.caps,
             image,
         };
         changes.push(Change::CreateAgent(row_of(&created)));
@@ -81,6 +86,18 @@ impl Host {
     pub fn known(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
         let row = self.store.agent(agent)?.ok_or_else(|| HostError::NoAgent(agent.to_string()))?;
         if row.state == AgentState::Removed { Err(HostError::Removed(agent.clone())) } else { Ok(row) }
+    }
+
+    /// Changes what an agent may spend beyond one turn.
+    pub fn set_caps(&self, agent: &AgentId, caps: Caps) -> Result<(), HostError> {
+        caps.check()?;
+        let slot = self.slot(agent);
+        let _turn = lock(&slot);
+        self.known(agent)?;
+        let entry = Body::CapsSet(CapsSet { agent: agent.clone(), caps: caps.clone() });
+        let changes = vec![Change::SetCaps { agent: agent.clone(), caps }];
+        self.store.commit(Batch { entries: vec![entry], changes })?;
+        Ok(())
     }
 
     /// Removes an agent: its storage and mailbox go, its records stay.
@@ -127,6 +144,7 @@ fn row_of(created: &AgentCreated) -> lazaret_store::NewAgent {
         engine: created.engine,
         grants: created.grants.clone(),
         budget: created.budget.clone(),
+        caps: created.caps.clone(),
         image: created.image,
         entry: 0,
     }

@@ -63,6 +63,10 @@ impl Source for Host {
         self.store.blob(digest).map_err(|why| why.to_string())
     }
 
+    fn blobs(&self, digests: &[Digest]) -> Option<Vec<Vec<u8>>> {
+        self.store.blobs(digests).ok()
+    }
+
     fn program(&self, component: &Digest) -> Option<Program> {
         Host::program(self, component).ok()
     }

@@ -11,6 +11,29 @@ use lazaret_store::StoreError;
 /// An operation of the host that failed. Nothing was done unless the text says so.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
+    /// The operator's rules can't be read at all.
+    #[error("the policy folder can't be used: {0}")]
+    Rules(String),
+    /// The approvers' desk can't be used.
+    #[error("the approvals folder can't be used: {0}")]
+    Approvals(String),
+    /// A question can't be answered.
+    #[error(transparent)]
+    Unanswerable(#[from] crate::asking::Unanswerable),
+    /// Everything is stopped.
+    #[error("no turn is taken: {0}")]
+    Killed(String),
+    /// There is no such effect on record.
+    #[error("there is no effect `{id}`: {why}")]
+    NoEffect {
+        /// What was asked for.
+        id: String,
+        /// Why there is none.
+        why: String,
+    },
+    /// A budget that can't be kept.
+    #[error(transparent)]
+    Caps(#[from] lazaret_gate::ledger::BadCaps),
     /// The data root.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -58,6 +81,9 @@ pub enum HostError {
     /// The journal can't be written.
     #[error("the turn was not taken: {0}")]
     Unwritten(String),
+    /// A budget is overdrawn.
+    #[error("no turn is taken: {0}")]
+    Spent(String),
     /// The turn was stopped from outside or can't go on.
     #[error("the turn was not finished: {0}")]
     Halted(String),

@@ -7,12 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lazaret_exec::Outside;
-use lazaret_gate::{AgentId, Digest};
+use lazaret_gate::approval::limits::PATIENCE_MS;
+use lazaret_gate::ledger::{Switch, SwitchEvent, Switches, Thrown};
+use lazaret_gate::policy::Problem;
+use lazaret_gate::record::Body;
+use lazaret_gate::{AgentId, Digest, Rulebook};
 use lazaret_guest::{Engine, Program, State};
 use lazaret_store::Store;
 
+use crate::asking::{Approvals, Person};
+use crate::books;
 use crate::error::HostError;
 use crate::limits::WARM_BYTES;
+use crate::present::Station;
+use crate::rules::Rules;
 
 /// A data root that is open for writing, with an engine to run its agents.
 pub struct Host {
@@ -26,6 +34,26 @@ pub struct Host {
     /// Counts, so that slots know which was used last.
     uses: AtomicU64,
     environment: Vec<(String, String)>,
+    pub(crate) station: Station,
+}
+
+/// What a data root is opened with.
+#[derive(Clone)]
+pub struct Settings {
+    /// The preset that a new data root begins with.
+    pub preset: String,
+    /// How long a question waits, in milliseconds.
+    pub patience_ms: u64,
+    /// Who can be asked on the terminal.
+    pub person: Option<Arc<dyn Person>>,
+    /// Who stops all spending before anything else happens; none if nobody does.
+    pub stop_spending: Option<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { preset: "locked-down".to_owned(), patience_ms: PATIENCE_MS, person: None, stop_spending: None }
+    }
 }
 
 /// An agent's place in memory. Whoever holds its lock takes the agent's turn.
@@ -48,13 +76,62 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The rulebook that was in force when the data root was last used.
+fn last_rulebook(store: &Store) -> Result<Option<Digest>, HostError> {
+    let Some(seq) = store.entries_of_kind("rulebook-in-force")?.pop() else { return Ok(None) };
+    let Body::RulebookInForce(body) = store.entry(seq)?.body else { return Ok(None) };
+    Ok(Some(body.rulebook))
+}
+
+/// The switches, as the journal tells their story, and its end.
+fn last_switches(store: &Store) -> Result<(Switches, Option<SwitchEvent>), HostError> {
+    let (mut switches, mut last) = (Switches::default(), None);
+    for seq in store.entries_of_kind("switch-changed")? {
+        if let Body::SwitchChanged(event) = store.entry(seq)?.body {
+            switches.apply(&event);
+            last = Some(event);
+        }
+    }
+    Ok((switches, last))
+}
+
+/// Stops all spending, unless it is stopped already.
+fn stop_spending(root: &Path, by: &str) -> Result<(), HostError> {
+    if crate::switchboard::switches(root).spend.is_some() {
+        return Ok(());
+    }
+    let thrown = Thrown { by: by.to_owned(), at: now_ms(), reason: String::new() };
+    crate::switchboard::set_switch(root, &Switches::default().throw(Switch::Spend, thrown)).map(|_| ())
+}
+
 impl Host {
     /// Opens a data root, making it if it isn't there. Only one process at a time can.
     pub fn open(root: &Path) -> Result<Self, HostError> {
-        let store = Store::open(root, now_ms)?;
+        Self::open_with(root, Settings::default())
+    }
+
+    /// Opens a data root with other settings.
+    pub fn open_with(root: &Path, settings: Settings) -> Result<Self, HostError> {
+        let store = Arc::new(Store::open(root, now_ms)?);
+        if let Some(by) = &settings.stop_spending {
+            stop_spending(root, by)?;
+        }
+        let (last, switches) = (last_rulebook(&store)?, last_switches(&store)?);
+        let read = |digest: &Digest| Ok(books::read(&store.blob(digest)?).ok());
+        let approvals = Approvals::open(root)?;
+        approvals.withdraw_all();
+        let station = Station {
+            rules: Arc::new(Rules::open(root, &settings.preset, last, read, switches)?),
+            approvals: Arc::new(approvals),
+            person: settings.person,
+            patience_ms: settings.patience_ms,
+            store: store.clone(),
+        };
+        station.note()?;
         Ok(Self {
             root: root.to_owned(),
-            store: Arc::new(store),
+            station,
+            store,
             engine: Engine::new()?,
             programs: Mutex::default(),
             slots: Mutex::default(),
@@ -68,6 +145,27 @@ impl Host {
     pub fn with_environment(mut self, environment: Vec<(String, String)>) -> Self {
         self.environment = environment;
         self
+    }
+
+    /// Questions and answers.
+    pub fn approvals(&self) -> &Approvals {
+        &self.station.approvals
+    }
+
+    /// The rulebook in force, the switches, and what is wrong with the files that lie in the policy folder.
+    pub fn rules(&self) -> (Arc<Rulebook>, Switches, Vec<Problem>) {
+        let (book, switches) = self.station.rules.now();
+        (book, switches, self.station.rules.problems())
+    }
+
+    /// What is wrong with the files that lie in the policy folder, as far as anybody looked.
+    pub fn problems(&self) -> Vec<Problem> {
+        self.station.rules.problems()
+    }
+
+    /// Whether agents may do anything at all.
+    pub(crate) fn running(&self) -> Result<(), HostError> {
+        self.station.stopped().map_or(Ok(()), |why| Err(HostError::Killed(why)))
     }
 
     /// What is remembered.

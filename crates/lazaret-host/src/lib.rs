@@ -3,22 +3,32 @@
 #![forbid(unsafe_code)]
 
 mod agents;
+mod asking;
+mod books;
 mod bundles;
 mod error;
 mod host;
 mod limits;
 mod live;
 mod order;
+mod past;
+mod present;
 mod programs;
 mod recover;
 mod replay;
+mod rules;
 mod runs;
+mod switchboard;
 mod turns;
 
 pub use agents::NewAgent;
+pub use asking::{Approvals, Person, Unanswerable, now};
 pub use bundles::{BundleReport, Selection, verify as verify_bundle};
 pub use error::HostError;
-pub use host::Host;
+pub use host::{Host, Settings};
+pub use past::{EffectId, PastAsk, answered, backtest, past, past_ask};
 pub use recover::Recovered;
 pub use replay::{Replayer, Source, Verdict};
+pub use rules::read_rules;
+pub use switchboard::{set_switch, switches};
 pub use turns::Turn;

@@ -3,15 +3,22 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use lazaret_exec::{Outside, tools};
+use lazaret_exec::{Outside, Recorded, tools};
+use lazaret_gate::ledger::{Account, Amounts, Caps, Point};
 use lazaret_gate::outcome::{Entry, KeyInfo};
+use lazaret_gate::policy::Who;
 use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, TapeEntry};
+use lazaret_gate::stages::Purse;
 use lazaret_gate::{
-    AgentId, Answer, Budget, Caller, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, mediate,
+    AgentId, Answer, Budget, Caller, Digest, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, Ruling,
+    Rulings, Undone, canonical, mediate,
 };
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
+
+use crate::present::{Present, Station};
 
 /// What a turn was given, and how far it had come if it is being taken up again.
 pub(crate) struct Plan {
@@ -22,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) input: Message,
     pub(crate) grants: Grants,
     pub(crate) budget: Budget,
+    pub(crate) caps: Caps,
+    pub(crate) account: Account,
     pub(crate) resume: Resume,
 }
 
@@ -30,6 +39,8 @@ pub(crate) struct Plan {
 pub(crate) struct Resume {
     /// What is on disk: these asks have their outcomes.
     pub(crate) tape: Vec<TapeEntry>,
+    /// How they were judged.
+    pub(crate) rulings: Rulings,
     /// The ask after them was opened, may be done again, and is.
     pub(crate) reopened: bool,
     /// Anything of the turn is on disk.
@@ -38,9 +49,16 @@ pub(crate) struct Resume {
 
 /// The live world.
 pub(crate) struct Live {
+    agent: AgentId,
+    who: Who,
     grants: Grants,
     budget: Budget,
+    caps: Caps,
+    account: Account,
+    at: Point,
     meter: Meter,
+    begun: Instant,
+    present: Present,
     journal: TurnJournal,
     executor: TurnExecutor,
 }
@@ -48,6 +66,11 @@ pub(crate) struct Live {
 /// What is left when the turn is over.
 pub(crate) struct Traces {
     pub(crate) tape: Vec<TapeEntry>,
+    pub(crate) rulings: Rulings,
+    pub(crate) account: Account,
+    pub(crate) at: Point,
+    /// What is known by now of what it took: its time, without that of people.
+    pub(crate) taken: Amounts,
     pub(crate) writes: BTreeMap<String, Option<Entry>>,
     pub(crate) sent: Vec<(AgentId, Message)>,
     /// Part of the turn is on disk already.
@@ -55,9 +78,21 @@ pub(crate) struct Traces {
 }
 
 impl Live {
-    pub(crate) fn new(plan: Plan, store: Arc<Store>, outside: Outside) -> Self {
-        let known = Arc::new(plan.resume.tape);
+    pub(crate) fn new(plan: Plan, station: &Station, outside: Outside) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
+        let begun = Instant::now();
+        let known = Recorded::part(plan.resume.tape, plan.resume.rulings);
+        let (store, present) = (station.store.clone(), station.present(&plan.agent, plan.turn, known.clone()));
+        let rules = station.rules.clone();
+        let outside = outside.with_switches(move |effect| rules.killed(effect).err());
         Self {
+            who: Who::agent(&plan.agent, None),
+            agent: plan.agent.clone(),
+            caps: plan.caps,
+            account: plan.account,
+            at: present.point(),
+            begun,
+            present,
             executor: TurnExecutor {
                 agent: plan.agent.clone(),
                 grants: plan.grants.clone(),
@@ -77,7 +112,9 @@ impl Live {
                 reopened: plan.resume.reopened,
                 begun: plan.resume.begun,
                 tape: Vec::new(),
+                rulings: Rulings::default(),
                 flushed: 0,
+                flushed_rulings: 0,
                 asked: None,
                 out: false,
             },
@@ -87,9 +124,15 @@ impl Live {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
     pub(crate) fn into_traces(self) -> Traces {
+        let wall = self.begun.elapsed().saturating_sub(self.present.waited());
         Traces {
             tape: self.journal.tape,
+            rulings: self.journal.rulings,
+            account: self.account,
+            at: self.at,
+            taken: Amounts { wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX), ..Amounts::default() },
             begun: self.journal.begun,
             writes: self.executor.writes,
             sent: self.executor.sent,
@@ -99,8 +142,23 @@ impl Live {
 
 impl World for Live {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
-        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
-        mediate(&mut caller, effect, &mut self.journal, &mut self.executor)
+        let mut caller = Caller {
+            agent: &self.agent,
+            who: &self.who,
+            grants: &self.grants,
+            budget: &self.budget,
+            meter: &mut self.meter,
+            purse: Purse { caps: &self.caps, account: &mut self.account, at: &self.at },
+        };
+        mediate(&mut caller, effect, &mut self.present, &mut self.journal, &mut self.executor)
+    }
+
+    fn waited(&self) -> Duration {
+        self.present.waited()
+    }
+
+    fn stopped(&self) -> Option<String> {
+        self.present.stopped()
     }
 }
 
@@ -112,12 +170,15 @@ struct TurnJournal {
     message: u64,
     /// The input, until it is on disk.
     input: Option<Message>,
-    known: Arc<Vec<TapeEntry>>,
+    known: Recorded,
     reopened: bool,
     begun: bool,
     tape: Vec<TapeEntry>,
+    rulings: Rulings,
     /// How much of the tape is on disk.
     flushed: usize,
+    /// How many of the rulings are.
+    flushed_rulings: usize,
     /// The outward ask that is being decided.
     asked: Option<Effect>,
     /// It is on disk as opened.
@@ -136,11 +197,12 @@ impl TurnJournal {
 
 impl Journal for TurnJournal {
     fn open(&mut self, number: u32, effect: &Effect) -> Result<(), Halt> {
-        if let Some(known) = self.known.get(number as usize) {
+        if let Some(known) = self.known.entry(number) {
             return if known.effect == *effect { Ok(()) } else { Err(self.differs(number)) };
         }
         if self.flushed < self.known.len() {
             self.flushed = self.known.len();
+            self.flushed_rulings = self.known.rulings().len();
         }
         if effect.leaves_host() {
             self.asked = Some(effect.clone());
@@ -148,7 +210,7 @@ impl Journal for TurnJournal {
         Ok(())
     }
 
-    fn flush(&mut self, number: u32) -> Result<(), Halt> {
+    fn flush(&mut self, number: u32, ruling: &Ruling) -> Result<(), Halt> {
         if self.is_known(number) {
             return Ok(());
         }
@@ -157,6 +219,10 @@ impl Journal for TurnJournal {
         if std::mem::take(&mut self.reopened) {
             return Ok(());
         }
+        let ruling = Some(self.rulings.place(ruling.clone()));
+        let bytes = canonical::encode(&self.rulings.since(self.flushed_rulings))
+            .map_err(|why| Halt::Unwritten(why.to_string()))?;
+        let judged = Digest::of(&bytes);
         let opened = EffectOpened {
             agent: self.agent.clone(),
             turn: self.turn,
@@ -164,9 +230,12 @@ impl Journal for TurnJournal {
             input: self.input.clone(),
             number,
             tape: self.tape[self.flushed..].to_vec(),
+            judged,
             effect,
+            ruling,
         };
-        let changes = vec![Change::Unfinished { agent: self.agent.clone(), turn: Some(self.turn) }];
+        let unfinished = Change::Unfinished { agent: self.agent.clone(), turn: Some(self.turn) };
+        let changes = vec![Change::Blob { digest: judged, bytes }, unfinished];
         let batch = Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes };
         if let Err(why) = self.store.commit(batch) {
             self.out = false;
@@ -174,18 +243,20 @@ impl Journal for TurnJournal {
         }
         self.input = None;
         self.begun = true;
+        self.flushed_rulings = self.rulings.len();
         Ok(())
     }
 
-    fn close(&mut self, number: u32, effect: Effect, outcome: &Outcome) -> Result<(), Halt> {
-        if let Some(known) = self.known.get(number as usize)
-            && known.outcome != *outcome
+    fn close(&mut self, number: u32, effect: Effect, ruling: Option<Ruling>, outcome: &Outcome) -> Result<(), Halt> {
+        if let Some(known) = self.known.entry(number)
+            && (known.outcome != *outcome || self.known.ruling(number) != ruling.as_ref())
         {
             return Err(self.differs(number));
         }
         self.asked = None;
         let what = effect.kind();
-        self.tape.push(TapeEntry { effect, outcome: outcome.clone() });
+        let ruling = ruling.map(|ruling| self.rulings.place(ruling));
+        self.tape.push(TapeEntry { effect, outcome: outcome.clone(), ruling });
         if !std::mem::take(&mut self.out) {
             return Ok(());
         }
@@ -205,31 +276,28 @@ struct TurnExecutor {
     grants: Grants,
     store: Arc<Store>,
     outside: Outside,
-    known: Arc<Vec<TapeEntry>>,
+    known: Recorded,
     /// Storage as this turn leaves it: `None` is deleted.
     writes: BTreeMap<String, Option<Entry>>,
     sent: Vec<(AgentId, Message)>,
 }
 
 impl Executor for TurnExecutor {
-    fn run(&mut self, permit: Permit) -> Result<Answer, String> {
+    fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
         match permit.effect() {
             Effect::StorageGet { key } => Ok(Answer::Entry(self.get(key)?)),
             Effect::StorageSet { .. } | Effect::StorageDelete { .. } | Effect::AgentsSend { .. } => {
-                self.change(permit.into_effect())
+                // What it was told before an interruption stays so, though its addressee may be gone since.
+                let known = self.known.entry(permit.number());
+                let told = known.is_some_and(|entry| matches!(entry.outcome, Outcome::Done(_)));
+                Ok(self.change(permit.into_effect(), told)?)
             }
             Effect::StorageList { prefix, after, limit } => {
-                self.list(prefix, after.as_deref(), *limit as usize).map(Answer::Keys)
+                Ok(Answer::Keys(self.list(prefix, after.as_deref(), *limit as usize)?))
             }
             Effect::ToolsList {} => Ok(Answer::Tools(tools::granted(&self.grants))),
-            _ => match self.known.get(permit.number() as usize) {
-                Some(TapeEntry { outcome: Outcome::Done(answer), .. }) => Ok(answer.clone()),
-                Some(TapeEntry { outcome: Outcome::Failed(why), .. }) => Err(why.clone()),
-                Some(TapeEntry { outcome: Outcome::Refused(_), .. }) => {
-                    Err("refused before the interruption".to_owned())
-                }
-                None => self.outside.run(permit),
-            },
+            _ if self.known.entry(permit.number()).is_some() => self.known.run(permit),
+            _ => self.outside.run(permit),
         }
     }
 }
@@ -243,7 +311,7 @@ impl TurnExecutor {
         Ok(stored.map(|(value, version)| Entry { value: value.into(), version }))
     }
 
-    fn change(&mut self, effect: Effect) -> Result<Answer, String> {
+    fn change(&mut self, effect: Effect, told: bool) -> Result<Answer, String> {
         match effect {
             Effect::StorageSet { key, value } => {
                 let version = self.get(&key)?.map_or(0, |entry| entry.version) + 1;
@@ -260,7 +328,7 @@ impl TurnExecutor {
             Effect::AgentsSend { to, content_type, body } => {
                 let to: AgentId = to.parse().map_err(|why: lazaret_gate::id::BadAgentId| why.to_string())?;
                 let known = self.store.agent(&to).map_err(|why| why.to_string())?;
-                if known.is_none_or(|row| row.state == lazaret_store::AgentState::Removed) {
+                if !told && known.is_none_or(|row| row.state == lazaret_store::AgentState::Removed) {
                     return Err(format!("there is no agent `{to}`"));
                 }
                 let sender = Some(self.agent.clone());

@@ -1,7 +1,7 @@
 //! After a crash: turns that were cut off are taken up where their record on disk ends.
 
 use lazaret_gate::record::{Body, Message, TapeEntry};
-use lazaret_gate::{AgentId, Effect};
+use lazaret_gate::{AgentId, Effect, Rulings, canonical};
 use lazaret_store::AgentState;
 
 use crate::error::HostError;
@@ -25,8 +25,10 @@ pub(crate) struct CutOff {
     message: u64,
     input: Message,
     tape: Vec<TapeEntry>,
-    /// The effect that was opened and not closed.
+    rulings: Rulings,
+    /// The effect that was opened and not closed, and how it was judged.
     pub(crate) open: Option<(u32, Effect)>,
+    ruling: Option<u32>,
 }
 
 impl Host {
@@ -60,19 +62,26 @@ impl Host {
                 Body::EffectOpened(opened) => {
                     let cut = match (&mut cut, opened.input) {
                         (Some(cut), _) => cut,
-                        (cut @ None, Some(input)) => {
-                            cut.insert(CutOff { message: opened.message, input, tape: Vec::new(), open: None })
-                        }
+                        (cut @ None, Some(input)) => cut.insert(CutOff {
+                            message: opened.message,
+                            input,
+                            tape: Vec::new(),
+                            rulings: Rulings::default(),
+                            open: None,
+                            ruling: None,
+                        }),
                         (None, None) => return Err(broken("its input is missing")),
                     };
                     cut.tape.extend(opened.tape);
+                    cut.rulings.extend(canonical::decode(&self.store.blob(&opened.judged)?)?);
                     cut.open = Some((opened.number, opened.effect));
+                    cut.ruling = opened.ruling;
                 }
                 Body::EffectClosed(closed) | Body::Settled(closed) => {
                     let cut = cut.as_mut().ok_or_else(|| broken("an effect is closed that was never opened"))?;
                     match cut.open.take() {
                         Some((number, effect)) if number == closed.number && number as usize == cut.tape.len() => {
-                            cut.tape.push(TapeEntry { effect, outcome: closed.outcome });
+                            cut.tape.push(TapeEntry { effect, outcome: closed.outcome, ruling: cut.ruling });
                         }
                         _ => return Err(broken("an effect is closed that was not open")),
                     }
@@ -85,6 +94,7 @@ impl Host {
 
     /// Replays a cut-off turn to the end of its tape and goes on from there.
     pub(crate) fn resume(&self, agent: &AgentId, turn: u64) -> Result<Turn, HostError> {
+        self.running()?;
         let row = self.known(agent)?;
         self.check_engine(agent, &row.engine)?;
         let cut = self.cut_off(agent, turn)?;
@@ -96,7 +106,7 @@ impl Host {
                 return Err(self.in_doubt(agent, turn)?);
             }
         };
-        let resume = Resume { tape: cut.tape, reopened, begun: true };
+        let resume = Resume { tape: cut.tape, rulings: cut.rulings, reopened, begun: true };
         // The slot's lock is the caller's when it came here through `send`; a fresh slot serves as well, because the
         // state is woken from disk either way.
         let mut slot = crate::host::Slot::default();

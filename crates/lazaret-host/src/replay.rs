@@ -4,13 +4,19 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use lazaret_exec::Recorded;
+use lazaret_exec::{Recorded, Then};
 use lazaret_gate::canonical;
 use lazaret_gate::image::{Image, Node};
-use lazaret_gate::record::{Cause, Divergence, Ending, Stop, TurnRecord, World as Lives};
-use lazaret_gate::{AgentId, Caller, Digest, Effect, Halt, Meter, Outcome, mediate};
+use lazaret_gate::ledger::{Account, Caps, Point};
+use lazaret_gate::policy::Who;
+use lazaret_gate::record::{Cause, Divergence, Ending, Judged, Stop, TurnRecord, World as Lives};
+use lazaret_gate::refusal::Code;
+use lazaret_gate::stages::Purse;
+use lazaret_gate::{AgentId, Caller, Digest, Effect, Halt, Meter, Outcome, Rulebook, Rulings, mediate};
 use lazaret_guest::{Awake, Change, Engine, Program, State, Terms, World};
 use serde::Serialize;
+
+use crate::books;
 
 /// What a replay says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +38,12 @@ pub trait Source {
     /// The blob with this digest, or why it can't be had.
     fn blob(&self, digest: &Digest) -> Result<Vec<u8>, String>;
 
+    /// Many blobs at once, in the order asked, if that is quicker and all can be had.
+    fn blobs(&self, digests: &[Digest]) -> Option<Vec<Vec<u8>>> {
+        let _ = digests;
+        None
+    }
+
     /// A program, if there is a quicker way than compiling its component.
     fn program(&self, component: &Digest) -> Option<Program> {
         let _ = component;
@@ -44,6 +56,9 @@ pub struct Replayer<'a, S: Source> {
     engine: &'a Engine,
     source: &'a S,
     programs: HashMap<Digest, Program>,
+    books: HashMap<Digest, Arc<Rulebook>>,
+    /// How the next turns were judged, fetched together.
+    ahead: HashMap<Digest, Vec<u8>>,
     warm: Option<Warm>,
     keeps: bool,
     misled: usize,
@@ -75,18 +90,38 @@ impl Bound {
     }
 }
 
+type FindBook = Box<dyn FnMut(&Digest) -> Result<Arc<Rulebook>, String>>;
+
+/// The day, run and turn that a recorded turn's spending was booked on.
+fn point(record: &TurnRecord, day: u32) -> Point {
+    let name = format!("{}-{}", record.agent, record.turn);
+    Point { day, run: name.clone(), turn: name }
+}
+
 /// The world of a turn that has happened.
 struct Past {
     record: Arc<TurnRecord>,
+    who: Who,
+    caps: Caps,
+    account: Account,
+    at: Point,
     meter: Meter,
+    then: Then<FindBook>,
     journal: Recorded,
     executor: Recorded,
 }
 
 impl World for Past {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
-        let mut caller = Caller { grants: &self.record.grants, budget: &self.record.budget, meter: &mut self.meter };
-        mediate(&mut caller, effect, &mut self.journal, &mut self.executor)
+        let mut caller = Caller {
+            agent: &self.record.agent,
+            who: &self.who,
+            grants: &self.record.grants,
+            budget: &self.record.budget,
+            meter: &mut self.meter,
+            purse: Purse { caps: &self.caps, account: &mut self.account, at: &self.at },
+        };
+        mediate(&mut caller, effect, &mut self.then, &mut self.journal, &mut self.executor)
     }
 }
 
@@ -103,6 +138,10 @@ fn differs<T: Serialize>(place: &str, expected: &T, actual: &T) -> Verdict {
     Verdict::Mismatch(Divergence { place: place.to_owned(), expected: show(expected), actual: show(actual) })
 }
 
+fn ends_with_refusal(record: &TurnRecord) -> bool {
+    matches!(record.tape.last().map(|last| &last.outcome), Some(Outcome::Refused(refusal)) if refusal.code == Code::Killed)
+}
+
 fn missing(what: impl Into<String>) -> Verdict {
     Verdict::Unverifiable { missing: what.into() }
 }
@@ -110,7 +149,8 @@ fn missing(what: impl Into<String>) -> Verdict {
 impl<'a, S: Source> Replayer<'a, S> {
     /// Replays what `source` has, on this engine.
     pub fn new(engine: &'a Engine, source: &'a S) -> Self {
-        Self { engine, source, programs: HashMap::new(), warm: None, keeps: true, misled: 0 }
+        let (programs, books, ahead) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { engine, source, programs, books, ahead, warm: None, keeps: true, misled: 0 }
     }
 
     /// Takes every turn on a fresh instance, as live turns are taken. It is slower and says the same.
@@ -139,6 +179,41 @@ impl<'a, S: Source> Replayer<'a, S> {
         };
         self.programs.insert(*component, program.clone());
         Ok(program)
+    }
+
+    /// Fetches what these turns will need, if it can be had together. A judgement repeats what is on the tape and adds little to
+    /// each ask, so whoever bounds the records bounds this.
+    pub(crate) fn look_ahead<'r>(&mut self, records: impl Iterator<Item = &'r TurnRecord>) {
+        let digests: Vec<Digest> = records.map(|record| record.judged).collect();
+        let blobs = self.source.blobs(&digests).unwrap_or_default();
+        self.ahead = digests.into_iter().zip(blobs).collect();
+    }
+
+    fn judged(&mut self, record: &TurnRecord) -> Result<Judged, Verdict> {
+        let bytes = match self.ahead.get(&record.judged) {
+            Some(bytes) => bytes.clone(),
+            None => self.source.blob(&record.judged).map_err(|why| missing(format!("how it was judged: {why}")))?,
+        };
+        canonical::decode(&bytes).map_err(|why| missing(format!("how it was judged: {why}")))
+    }
+
+    /// The rulebooks that a turn was judged by.
+    fn rulebooks(&mut self, rulings: &Rulings) -> Result<HashMap<Digest, Arc<Rulebook>>, Verdict> {
+        let mut books = HashMap::new();
+        for digest in rulings.rulebooks() {
+            if !self.books.contains_key(&digest) {
+                let bytes = self.source.blob(&digest).map_err(|why| missing(format!("the rulebook: {why}")))?;
+                let book = books::read(&bytes).map_err(|problems| {
+                    missing(format!(
+                        "a rulebook that can be read: {}",
+                        problems.first().map_or_else(String::new, |p| p.to_string())
+                    ))
+                })?;
+                self.books.insert(digest, book);
+            }
+            books.extend(self.books.get(&digest).map(|book| (digest, book.clone())));
+        }
+        Ok(books)
     }
 
     fn image(&self, digest: &Digest) -> Result<Image, Verdict> {
@@ -185,8 +260,15 @@ impl<'a, S: Source> Replayer<'a, S> {
         if record.engine != self.engine.digest() {
             return Err(missing(format!("engine {}; this is {}", record.engine.short(), self.engine.digest().short())));
         }
-        if let Ending::Stopped(Stop { cause: Cause::WallClock, .. }) = &record.ending {
-            return Err(missing("a clock that runs as the recording one did: the turn was stopped by wall time"));
+        match &record.ending {
+            Ending::Stopped(Stop { cause: Cause::WallClock, .. }) => {
+                return Err(missing("a clock that runs as the recording one did: the turn was stopped by wall time"));
+            }
+            // A refusal that ended it comes again by itself; an interruption in the middle doesn't.
+            Ending::Stopped(Stop { cause: Cause::Killed, .. }) if !ends_with_refusal(record) => {
+                return Err(missing("an operator: the turn was stopped by a kill switch"));
+            }
+            _ => {}
         }
         let program = self.program(&record.component)?;
         let image = match (program.lives(), record.image_before) {
@@ -216,11 +298,30 @@ impl<'a, S: Source> Replayer<'a, S> {
         Ok(Verdict::Match)
     }
 
+    /// The world as it was in a recorded turn.
+    fn past(&mut self, record: &Arc<TurnRecord>) -> Result<(Recorded, Past), Verdict> {
+        let Judged { caps, spending, day, rulings } = self.judged(record)?;
+        let books = self.rulebooks(&rulings)?;
+        let find: FindBook =
+            Box::new(move |digest| books.get(digest).cloned().ok_or_else(|| "it is not among the turn's".to_owned()));
+        let tape = Recorded::new(record.clone(), Arc::new(rulings));
+        let past = Past {
+            record: record.clone(),
+            who: Who::agent(&record.agent, None),
+            caps,
+            account: spending,
+            at: point(record, day),
+            meter: Meter::default(),
+            then: Then::new(tape.clone(), find),
+            journal: tape.clone(),
+            executor: tape.clone(),
+        };
+        Ok((tape, past))
+    }
+
     /// Takes a recorded turn. If everything is as recorded: the image that it left, if it left another one.
-    fn take(&self, awake: &mut Awake, record: &Arc<TurnRecord>) -> Result<Option<Digest>, Verdict> {
-        let tape = Recorded::new(record.clone());
-        let (journal, executor) = (tape.clone(), tape.clone());
-        let world = Past { record: record.clone(), meter: Meter::default(), journal, executor };
+    fn take(&mut self, awake: &mut Awake, record: &Arc<TurnRecord>) -> Result<Option<Digest>, Verdict> {
+        let (tape, world) = self.past(record)?;
         let terms = Terms { input: &record.input, budget: &record.budget };
         let ran = awake.run(&terms, Box::new(world));
         let ending = match ran.ending {

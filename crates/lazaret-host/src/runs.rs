@@ -74,7 +74,9 @@ impl Host {
         let mut at = self.beginning(replayer, places, &turns)?;
         while at < turns.end {
             let mut told = Vec::new();
-            for (seq, record) in self.records(places, at..turns.end)? {
+            let records = self.records(places, at..turns.end)?;
+            replayer.look_ahead(records.iter().map(|(_, record)| record));
+            for (seq, record) in records {
                 let record = Arc::new(record);
                 let verdict = replayer.verify_shared(&record);
                 if at >= turns.start {
@@ -203,7 +205,12 @@ mod tests {
         let agent: AgentId = "counter".parse().unwrap();
         let component = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../guests/build/rust-counter.wasm");
         let component = std::fs::read(component).expect("guests/build.sh makes the guests");
-        let new = NewAgent { agent: agent.clone(), grants: Grants::basic(), budget: Budget::default() };
+        let new = NewAgent {
+            agent: agent.clone(),
+            grants: Grants::basic(),
+            budget: Budget::default(),
+            caps: lazaret_gate::ledger::Caps::default(),
+        };
         host.create(new, &component).unwrap();
         for turn in 0..TURNS {
             let body = if turn % 50 == 7 { "fail on purpose" } else { "add 1" };

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use lazaret_gate::canonical;
 use lazaret_gate::entry::Entry as Journaled;
 use lazaret_gate::image::Image;
+use lazaret_gate::ledger::{Account, Amounts, Ask, Caps, Point};
 use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
 use lazaret_gate::outcome::Entry;
-use lazaret_gate::record::{Body, Ending, InDoubt, Message, TurnRecord};
-use lazaret_gate::{AgentId, Digest, Halt};
+use lazaret_gate::record::{Body, Ending, InDoubt, Judged, Message, TurnRecord};
+use lazaret_gate::{AgentId, Digest, Halt, Rulings};
 use lazaret_guest::{Ran, State, Terms, turn};
 use lazaret_store::{AgentRow, AgentState, Batch, Change};
 
@@ -29,6 +30,10 @@ pub struct Turn {
     pub record: TurnRecord,
     /// Pages that it changed.
     pub pages: usize,
+    /// How its asks were judged.
+    pub rulings: Rulings,
+    /// Budgets that the turn itself, when it was over, had brought near a cap.
+    pub warnings: Vec<String>,
 }
 
 impl Host {
@@ -37,6 +42,7 @@ impl Host {
         check_message(&message)?;
         let slot = self.slot(agent);
         let mut slot = lock(&slot);
+        self.running()?;
         let row = self.ready(agent)?;
         self.take_turn(&mut slot, row, 0, message, Resume::default())
     }
@@ -47,7 +53,8 @@ impl Host {
         loop {
             let mut idle = true;
             for row in self.store.agents()? {
-                if row.state != AgentState::Asleep || turns.len() >= DELIVERIES {
+                // While everything is stopped, mail waits.
+                if row.state != AgentState::Asleep || turns.len() >= DELIVERIES || self.running().is_err() {
                     continue;
                 }
                 let slot = self.slot(&row.agent);
@@ -99,19 +106,35 @@ impl Host {
         if self.store.turn_entry(&row.agent, row.turn + 1)?.is_some() {
             return Err(unlike());
         }
-        let bytes = self.store.entry_bytes(seq.ok_or_else(unlike)?)?;
+        let seq = seq.ok_or_else(unlike)?;
+        let bytes = self.store.entry_bytes(seq)?;
         let (component, engine, grants, budget, image) = match Journaled::read(&bytes)?.body {
             Body::AgentCreated(it) => (it.component, it.engine, it.grants, it.budget, it.image),
             Body::Turn(it) => (it.component, it.engine, it.grants, it.budget, it.image_after),
             _ => return Err(unlike()),
         };
+        let caps = self.last_caps(&row.agent)?.ok_or_else(unlike)?;
         let same = component == row.component
             && engine == row.engine
             && grants == row.grants
             && budget == row.budget
+            && caps == row.caps
             && image == row.image
             && Digest::of(&bytes) == row.last_entry;
         if same { Ok(()) } else { Err(unlike()) }
+    }
+
+    /// What an agent may spend beyond one turn, as the journal has it.
+    fn last_caps(&self, agent: &AgentId) -> Result<Option<Caps>, HostError> {
+        for kind in ["caps-set", "agent-created"] {
+            let Some(seq) = self.store.agent_entries(agent, Some(kind), None)?.pop() else { continue };
+            match Journaled::read(&self.store.entry_bytes(seq)?)?.body {
+                Body::CapsSet(it) => return Ok(Some(it.caps)),
+                Body::AgentCreated(it) => return Ok(Some(it.caps)),
+                _ => {}
+            }
+        }
+        Ok(None)
     }
 
     fn woken(&self, slot: &mut Slot, row: &AgentRow) -> Result<State, HostError> {
@@ -145,6 +168,9 @@ impl Host {
             self.vouched(&row)?;
             slot.vouched = true;
         }
+        if !resume.begun {
+            funded(&row)?;
+        }
         let program = self.program(&row.component)?;
         let state = self.woken(slot, &row)?;
         let plan = Plan {
@@ -154,10 +180,14 @@ impl Host {
             input: input.clone(),
             grants: row.grants.clone(),
             budget: row.budget.clone(),
+            caps: row.caps.clone(),
+            account: row.account.clone(),
             resume,
         };
-        let world = Box::new(Live::new(plan, self.store.clone(), self.outside()));
+        let world = Box::new(Live::new(plan, &self.station, self.outside()));
         let ran = turn::run(&program, &state, &Terms { input: &input, budget: &row.budget }, world);
+        // A switch that stopped it comes before it in the journal.
+        self.station.note()?;
         self.finish(slot, row, message, input, state, ran)
     }
 
@@ -183,8 +213,15 @@ impl Host {
             Some(change) => Some(seal_image(&row, &mut state, change, &mut changes)?),
             None => row.image,
         };
-        let kept = matches!(ending, Ending::Replied(_));
-        let agent = row.agent.clone();
+        let (kept, agent) = (matches!(ending, Ending::Replied(_)), row.agent.clone());
+        let output_bytes = ending.output_bytes();
+        let taken = Amounts { fuel: ran.fuel, memory: ran.memory, output_bytes, ..traces.taken };
+        let (account, warnings) = closed(traces.account, &row.caps, &traces.at, &taken);
+        let judged = Judged { caps: row.caps, spending: row.account, day: traces.at.day, rulings: traces.rulings };
+        let bytes = canonical::encode(&judged)?;
+        let rulings = judged.rulings;
+        let judged = Digest::of(&bytes);
+        changes.push(Change::Blob { digest: judged, bytes });
         let record = TurnRecord {
             agent: row.agent,
             turn: row.turn + 1,
@@ -196,12 +233,13 @@ impl Host {
             image_before: row.image,
             input,
             tape: traces.tape,
+            judged,
             ending,
             fuel: ran.fuel,
             image_after,
         };
         if kept {
-            changes.extend(transaction(&agent, traces.writes, traces.sent));
+            changes.extend(transaction(&agent, traces.writes, self.deliverable(traces.sent)?));
         }
         if message != 0 {
             changes.push(Change::Dequeue { agent: agent.clone(), message });
@@ -209,7 +247,7 @@ impl Host {
         if traces.begun {
             changes.push(Change::Unfinished { agent: agent.clone(), turn: None });
         }
-        changes.push(Change::Turned { agent, turn: record.turn, image: image_after, entry: 0, kept });
+        changes.push(Change::Turned { agent, turn: record.turn, image: image_after, account, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
         let placed = self.store.commit_entries(&entry, changes)?;
         let [Body::Turn(record)] = entry else { return Err(HostError::Halted("its record was lost".into())) };
@@ -222,7 +260,19 @@ impl Host {
         if let Some(image) = image_after {
             self.keep_warm(slot, image, state);
         }
-        Ok(Turn { seq: placed.seq, hash: placed.hash, record: *record, pages })
+        Ok(Turn { seq: placed.seq, hash: placed.hash, record: *record, pages, rulings, warnings })
+    }
+
+    /// Whoever was removed meanwhile gets no mail.
+    fn deliverable(&self, mut sent: Vec<(AgentId, Message)>) -> Result<Vec<(AgentId, Message)>, HostError> {
+        let mut gone = Vec::new();
+        for (to, _) in &sent {
+            if self.store.agent(to)?.is_none_or(|row| row.state == AgentState::Removed) {
+                gone.push(to.clone());
+            }
+        }
+        sent.retain(|(to, _)| !gone.contains(to));
+        Ok(sent)
     }
 
     /// A turn that could not be brought to an end.
@@ -290,6 +340,27 @@ fn transaction(
         None => Change::StorageDelete { agent: agent.clone(), key },
     });
     writes.chain(sent.into_iter().map(|(to, message)| Change::Enqueue { to, message }))
+}
+
+/// The account as the turn leaves it, with what is known of it only now, and what that has brought near a cap. The turn's
+/// own lines are not needed any more.
+fn closed(mut account: Account, caps: &Caps, at: &Point, taken: &Amounts) -> (Account, Vec<String>) {
+    // INVARIANT: what is charged was booked in the same call, so it is open.
+    let crossed = account.charge(caps, at, taken).map_or_else(|_| Vec::new(), |settled| settled.crossings);
+    account.end_turn(&at.turn);
+    account.end_run(&at.run);
+    (account, crossed.iter().map(ToString::to_string).collect())
+}
+
+/// Whether an agent can take a turn at all: not while something is overdrawn that is known only after a turn.
+fn funded(row: &AgentRow) -> Result<(), HostError> {
+    if row.caps == Caps::default() {
+        return Ok(());
+    }
+    let name = format!("{}-{}", row.agent, row.turn + 1);
+    let at = Point { day: crate::present::today(), run: name.clone(), turn: name };
+    let tried = row.account.clone().reserve(&row.caps, &Ask::default(), &at);
+    tried.map(|_| ()).map_err(|short| HostError::Spent(short.to_string()))
 }
 
 fn check_message(message: &Message) -> Result<(), HostError> {

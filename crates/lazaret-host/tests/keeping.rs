@@ -66,7 +66,8 @@ impl Past {
         let host = Host::open(&dir.path().join("root")).unwrap();
         let agent: AgentId = "agent".parse().unwrap();
         let budget = Budget { fuel, ..Budget::default() };
-        host.create(NewAgent { agent: agent.clone(), grants: Grants::basic(), budget }, component).unwrap();
+        let (grants, caps) = (Grants::basic(), lazaret_gate::ledger::Caps::default());
+        host.create(NewAgent { agent: agent.clone(), grants, budget, caps }, component).unwrap();
         for body in messages {
             host.send(&agent, Message { sender: None, content_type: "text/plain".into(), body: body.into() }).unwrap();
         }

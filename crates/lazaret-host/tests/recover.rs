@@ -13,10 +13,15 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::Path;
 
-use lazaret_gate::effect::Request;
+use lazaret_gate::effect::Request as HttpRequest;
+use lazaret_gate::ledger::Caps;
+use lazaret_gate::policy::{Facts, Request, Who};
 use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Ending, Message, TapeEntry};
-use lazaret_gate::{AgentId, Answer, Budget, Bytes, Effect, Grants, Outcome};
-use lazaret_host::{Host, HostError, NewAgent, Turn};
+use lazaret_gate::risk::Around;
+use lazaret_gate::{
+    AgentId, Answer, Budget, Bytes, Circumstance, Digest, Effect, Grants, Outcome, Ruling, Rulings, canonical,
+};
+use lazaret_host::{Host, HostError, NewAgent, Settings, Turn};
 use lazaret_store::{Batch, Change};
 use tempfile::TempDir;
 
@@ -42,26 +47,50 @@ fn root(grant: &str) -> TempDir {
     let component =
         std::fs::read(component).expect("guests/build/rust-counter.wasm isn't built yet: run guests/build.sh");
     let grants = Grants::basic().iter().cloned().chain([grant.parse().unwrap()]).collect();
-    let new = NewAgent { agent: name(), grants: Grants::new(grants), budget: Budget::default() };
+    let new = NewAgent { agent: name(), grants: Grants::new(grants), budget: Budget::default(), caps: Caps::default() };
     open(&dir).create(new, &component).unwrap();
     dir
 }
 
 fn open(dir: &TempDir) -> Host {
-    Host::open(&dir.path().join("root")).unwrap()
+    let settings = Settings { preset: "open".into(), ..Settings::default() };
+    Host::open_with(&dir.path().join("root"), settings).unwrap()
 }
 
 fn drafts(dir: &TempDir) -> usize {
     std::fs::read_to_string(dir.path().join("root/tools/drafts.jsonl")).map_or(0, |text| text.lines().count())
 }
 
+/// How the gate judges an effect now.
+fn ruling_of(host: &Host, turn: u64, effect: &Effect) -> Ruling {
+    let (book, switches, _) = host.rules();
+    let facts = Facts { run: format!("{}-{turn}", name()), tier: "A".into(), ..Facts::default() };
+    let risk = book.risks().weigh(effect, &Around::of(effect, &host.known(&name()).unwrap().grants, None));
+    let request = Request::of(effect, &Who::agent(&name(), None), &facts, &risk).unwrap();
+    let under = Circumstance { rulebook: book.digest(), facts, switches };
+    Ruling { under, risk, rules: book.decide(&request).rules, warnings: Vec::new(), asked: Vec::new() }
+}
+
 /// What a crash leaves that comes while the first effect of the next turn is out.
 fn cut_off(host: &Host, mailbox: u64, text: &str, effect: Effect, tape: Vec<TapeEntry>) {
     let turn = host.known(&name()).unwrap().turn + 1;
     let number = u32::try_from(tape.len()).unwrap();
-    let opened =
-        EffectOpened { agent: name(), turn, message: mailbox, input: Some(message(text)), number, tape, effect };
-    let changes = vec![Change::Unfinished { agent: name(), turn: Some(turn) }];
+    let mut rulings = Rulings::default();
+    let ruling = Some(rulings.place(ruling_of(host, turn, &effect)));
+    let bytes = canonical::encode(&rulings).unwrap();
+    let judged = Digest::of(&bytes);
+    let opened = EffectOpened {
+        agent: name(),
+        turn,
+        message: mailbox,
+        input: Some(message(text)),
+        number,
+        tape,
+        judged,
+        effect,
+        ruling,
+    };
+    let changes = vec![Change::Blob { digest: judged, bytes }, Change::Unfinished { agent: name(), turn: Some(turn) }];
     host.store().commit(Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes }).unwrap();
 }
 
@@ -112,7 +141,14 @@ fn what_came_back_is_not_done_again() {
     // Without a recovery in between: the next message takes up what is unfinished first.
     assert_eq!(reply(&host.send(&name(), message("add 1")).unwrap()), "total=1 count=1");
     let (seq, record) = host.turns(&"a:1".parse().unwrap()).unwrap().pop().unwrap();
-    let turn = Turn { seq, hash: lazaret_gate::Digest([0; 32]), record, pages: 0 };
+    let turn = Turn {
+        seq,
+        hash: lazaret_gate::Digest([0; 32]),
+        record,
+        pages: 0,
+        rulings: Rulings::default(),
+        warnings: Vec::new(),
+    };
     assert_eq!(reply(&turn), "as recorded");
     assert_eq!(drafts(&dir), 0, "the tool was not called");
 }
@@ -146,7 +182,7 @@ fn what_may_be_done_again_is() {
     let dir = root(&format!("http:{origin}"));
     let url = format!("{origin}/x");
     let host = open(&dir);
-    let request = Request { method: "GET".into(), url: url.clone(), headers: Vec::new(), body: Bytes(Vec::new()) };
+    let request = HttpRequest { method: "GET".into(), url: url.clone(), headers: Vec::new(), body: Bytes(Vec::new()) };
     cut_off(&host, 0, &format!("fetch {url}"), Effect::HttpFetch(request), Vec::new());
     let recovered = host.recover().unwrap();
     let [turn] = recovered.finished.as_slice() else { panic!("{recovered:?}") };
@@ -160,7 +196,7 @@ fn a_turn_that_goes_another_way_than_before_says_so_and_does_nothing() {
     let (text, effect) = draft();
     let host = open(&dir);
     // The agent never asked this; a record that says so can't be this agent's.
-    let other = TapeEntry { effect: Effect::ClockNow {}, outcome: Outcome::Failed("no clock".into()) };
+    let other = TapeEntry { effect: Effect::ClockNow {}, outcome: Outcome::Failed("no clock".into()), ruling: None };
     cut_off(&host, 0, &text, effect.clone(), vec![other]);
     let closed = EffectClosed { agent: name(), turn: 1, number: 1, outcome: Outcome::Done(Answer::Result("x".into())) };
     host.store().commit(Batch { entries: vec![Body::EffectClosed(Box::new(closed))], changes: Vec::new() }).unwrap();

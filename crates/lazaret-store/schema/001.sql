@@ -13,6 +13,9 @@ CREATE TABLE journal (
 -- An agent's trail is read from this index alone.
 CREATE INDEX journal_agent ON journal (agent, turn, kind) WHERE agent IS NOT NULL;
 
+-- What is about no agent is rare, and its last of a kind is asked for.
+CREATE INDEX journal_kind ON journal (kind) WHERE agent IS NULL;
+
 CREATE TRIGGER journal_no_update BEFORE UPDATE ON journal
 BEGIN SELECT RAISE(ABORT, 'the journal is append-only'); END;
 

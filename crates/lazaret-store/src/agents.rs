@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::World;
 use lazaret_gate::{AgentId, Budget, Digest, Grants};
 use rusqlite::{Connection, OptionalExtension as _, params};
@@ -52,6 +53,8 @@ pub struct NewAgent {
     pub grants: Grants,
     /// What each turn may cost.
     pub budget: Budget,
+    /// What it may spend beyond one turn.
+    pub caps: Caps,
     /// Its first image; none if stateless.
     pub image: Option<Digest>,
     /// Place in the batch of the entry that creates it.
@@ -74,6 +77,10 @@ pub struct AgentRow {
     pub grants: Grants,
     /// What each turn may cost.
     pub budget: Budget,
+    /// What it may spend beyond one turn.
+    pub caps: Caps,
+    /// What it has spent.
+    pub account: Account,
     /// The image it will wake from; none if stateless.
     pub image: Option<Digest>,
     /// Turns taken.
@@ -244,7 +251,8 @@ impl<'a> Touched<'a> {
             return Err(StoreError::NameTaken { agent: new.agent });
         }
         self.source.check_count()?;
-        let NewAgent { agent, component, world, engine, grants, budget, image, entry: _ } = new;
+        let NewAgent { agent, component, world, engine, grants, budget, caps, image, entry: _ } = new;
+        let account = Account::new(Holder::Agent(agent.clone()));
         let (state, unfinished, trail) = (AgentState::Asleep, None, NO_TRAIL);
         let row = AgentRow {
             agent,
@@ -253,6 +261,8 @@ impl<'a> Touched<'a> {
             engine,
             grants,
             budget,
+            caps,
+            account,
             image,
             turn: 0,
             last_entry,

@@ -1,6 +1,7 @@
 //! What is written together: entries of the journal, and the changes that go with them.
 
 use lazaret_gate::entry::frame;
+use lazaret_gate::ledger::{Account, Caps};
 use lazaret_gate::limits::MAX_ENTRY;
 use lazaret_gate::record::{Body, Message};
 use lazaret_gate::{AgentId, Digest, canonical};
@@ -41,10 +42,19 @@ pub enum Change {
         turn: u64,
         /// The image it left.
         image: Option<Digest>,
+        /// What the agent has spent now.
+        account: Account,
         /// Place in the batch of the turn's record.
         entry: usize,
         /// Whether the image becomes the one to wake from.
         kept: bool,
+    },
+    /// Says what an agent may spend beyond one turn.
+    SetCaps {
+        /// Which.
+        agent: AgentId,
+        /// How much.
+        caps: Caps,
     },
     /// Removes an agent with its storage and messages. Its row stays, so that its name does.
     RemoveAgent {
@@ -129,7 +139,13 @@ pub(crate) struct Prepared {
 
 fn turn_of(body: &Body) -> Option<u64> {
     match body {
-        Body::Genesis(_) | Body::ComponentAdmitted(_) | Body::AgentCreated(_) | Body::AgentRemoved(_) => None,
+        Body::Genesis(_)
+        | Body::ComponentAdmitted(_)
+        | Body::AgentCreated(_)
+        | Body::AgentRemoved(_)
+        | Body::RulebookInForce(_)
+        | Body::SwitchChanged(_)
+        | Body::CapsSet(_) => None,
         Body::EffectOpened(body) => Some(body.turn),
         Body::EffectClosed(body) | Body::Settled(body) => Some(body.turn),
         Body::InDoubt(body) => Some(body.turn),
@@ -273,7 +289,7 @@ fn make(
             tip.agents += 1;
             Op::Begin { agent: agent.as_str() }.write(out);
         }
-        Change::Turned { agent, turn, image, entry, kept } => {
+        Change::Turned { agent, turn, image, account, entry, kept } => {
             let row = agents.living(&agent)?;
             if turn != row.turn + 1 {
                 return Err(StoreError::OutOfTurn { agent, taken: row.turn, turn });
@@ -281,6 +297,7 @@ fn make(
             row.turn = turn;
             row.last_entry = entry_hash(entry)?;
             row.unfinished = None;
+            row.account = account;
             if kept {
                 row.image = image;
             }
@@ -289,6 +306,7 @@ fn make(
             agents.remove(&agent)?;
             Op::Clear { agent: agent.as_str() }.write(out);
         }
+        Change::SetCaps { agent, caps } => agents.living(&agent)?.caps = caps,
         Change::SetState { agent, state } => agents.living(&agent)?.state = state,
         Change::Unfinished { agent, turn } => agents.living(&agent)?.unfinished = turn,
         Change::StorageSet { agent, key, value, version } => {

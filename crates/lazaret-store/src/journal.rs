@@ -32,8 +32,8 @@ impl<'a> Peek<'a> {
         let kind = str::from_utf8(&rest[..end]).ok()?;
         let rest = rest[end..].strip_prefix(b"\":{")?;
         let (has_agent, has_turn) = match kind {
-            "genesis" | "component-admitted" => (false, false),
-            "agent-created" | "agent-removed" => (true, false),
+            "genesis" | "component-admitted" | "rulebook-in-force" | "switch-changed" => (false, false),
+            "agent-created" | "agent-removed" | "caps-set" => (true, false),
             "effect-opened" | "effect-closed" | "in-doubt" | "settled" | "turn" => (true, true),
             _ => return None,
         };

@@ -194,6 +194,16 @@ impl Reader {
         Ok(self.tables()?.read(|conn| journal::turn(conn, agent, turn))?.map(|(seq, _)| seq))
     }
 
+    /// The places of the entries of a kind that is about no agent, in order.
+    pub fn entries_of_kind(&self, kind: &str) -> Result<Vec<u64>, StoreError> {
+        self.tables()?.glance(|conn| {
+            let mut query =
+                conn.prepare_cached("SELECT seq FROM journal WHERE kind = ?1 AND agent IS NULL ORDER BY seq")?;
+            let rows = query.query_map([kind], |row| row.get::<_, i64>(0))?;
+            Ok(rows.map(|seq| seq.map(i64::cast_unsigned)).collect::<Result<_, _>>()?)
+        })
+    }
+
     /// What is on disk of a turn that isn't over: effects opened, closed, in doubt and settled, in order.
     pub fn unfinished_entries(&self, agent: &AgentId, turn: u64) -> Result<Vec<Entry>, StoreError> {
         self.tables()?.read(|conn| journal::unfinished(conn, agent, turn))

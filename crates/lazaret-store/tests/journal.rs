@@ -217,7 +217,14 @@ fn a_turn_that_kept_nothing_leaves_the_image() {
     let store = open(dir.path());
     store.commit(creation("a")).unwrap();
     let mut stopped = turn("a", 1, "stopped");
-    stopped.changes = vec![Change::Turned { agent: id("a"), turn: 1, image: None, entry: 0, kept: false }];
+    stopped.changes = vec![Change::Turned {
+        agent: id("a"),
+        turn: 1,
+        image: None,
+        account: common::account("a"),
+        entry: 0,
+        kept: false,
+    }];
     store.commit(stopped).unwrap();
     let row = store.agent(&id("a")).unwrap().unwrap();
     assert_eq!((row.turn, row.image), (1, Some(Digest::of(b"a"))));

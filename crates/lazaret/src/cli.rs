@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{ColorChoice, Parser, Subcommand};
 
-use crate::commands::{agent, bundle, completions, demo, init, journal, man, replay, run, verify};
+use crate::commands::{
+    agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, status, verify,
+};
 
 /// A quarantine station for AI agents.
 ///
@@ -27,6 +29,16 @@ pub(crate) struct Cli {
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: ColorChoice,
 
+    /// The rules that a new data root begins with: locked-down, balanced or open
+    #[arg(long, global = true, value_name = "PRESET", env = "LAZARET_PRESET", default_value = "locked-down",
+        value_parser = clap::builder::PossibleValuesParser::new(lazaret_gate::policy::PRESETS))]
+    pub(crate) preset: String,
+
+    /// How many seconds a question waits for an answer; silence is denial
+    #[arg(long, global = true, value_name = "SECONDS", env = "LAZARET_PATIENCE", default_value_t = 120,
+        value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) patience: u64,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -36,6 +48,11 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Run(run::Args),
     Agent(agent::Args),
+    Approvals(approvals::Args),
+    Policy(policy::Args),
+    Budget(budget::Args),
+    Kill(kill::Args),
+    Status(status::Args),
     Replay(replay::Args),
     Journal(journal::Args),
     Bundle(bundle::Args),
@@ -55,4 +72,5 @@ Exit codes:
   5  UNVERIFIABLE: something that a replay needs is missing
   6  the turn failed or was stopped; its record is all that was kept
   7  the data root is in use by another process
-  8  the agent is in doubt: a person has to settle an effect";
+  8  the agent is in doubt: a person has to settle an effect
+  9  the question is over: it was answered, or has expired";

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use lazaret_guest::Inadmissible;
 use lazaret_guest::state::Unwakeable;
-use lazaret_host::HostError;
+use lazaret_host::{HostError, Unanswerable};
 use lazaret_store::StoreError;
 
 /// How a command ended.
@@ -19,6 +19,7 @@ pub(crate) enum Code {
     TurnFailed = 6,
     Busy = 7,
     InDoubt = 8,
+    Over = 9,
 }
 
 impl From<Code> for ExitCode {
@@ -64,6 +65,12 @@ impl Failure {
             Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
             Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
+            Self::Host(HostError::Killed(_) | HostError::Spent(_)) => Code::TurnFailed,
+            Self::Host(HostError::Unanswerable(why)) => match why {
+                Unanswerable::Expired(_) | Unanswerable::Answered { .. } => Code::Over,
+                Unanswerable::Ambiguous { .. } | Unanswerable::Bad(_) => Code::BadInput,
+                Unanswerable::Unknown(_) => Code::Failed,
+            },
             Self::Host(HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }) => Code::Mismatch,
             Self::Host(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
         }

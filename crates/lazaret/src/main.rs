@@ -11,6 +11,7 @@
 mod cli;
 mod commands;
 mod failure;
+mod person;
 mod text;
 mod ui;
 

@@ -73,6 +73,10 @@ pub(crate) fn without_numbers(text: &str) -> String {
 
 /// Breaks text into lines of at most `width` characters at spaces.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    // What fits keeps its indent.
+    if text.chars().count() <= width {
+        return vec![text.to_owned()];
+    }
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let fits = |line: &String| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width;

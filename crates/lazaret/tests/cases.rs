@@ -28,7 +28,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::plain::plain;
-use support::script::{self, Step, matches};
+use support::script::{self, Step, matches, renewed};
 use support::stage::{Said, Stage};
 
 /// Fewer cases than this mean that some got lost.
@@ -96,7 +96,7 @@ fn play(mut steps: Vec<Step>) -> (Vec<Step>, Vec<String>) {
                         said.code,
                         found.join("\n")
                     ));
-                    *expected = found.iter().map(ToString::to_string).collect();
+                    *expected = renewed(expected, &found);
                     *code = said.code;
                 }
             }

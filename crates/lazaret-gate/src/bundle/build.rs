@@ -88,6 +88,25 @@ pub(super) fn images(entries: &[Entry]) -> BTreeMap<Digest, Depth> {
     images
 }
 
+/// The rulebooks that a turn's asks were judged by. Only their names are read here: whether the asks were judged rightly is
+/// for whoever judges them again.
+fn rulebooks(digest: &Digest, judged: &[u8]) -> Result<BTreeSet<Digest>, BadBundle> {
+    let bad = |why: String| BadBundle::Whole(format!("judged {digest}: {why}"));
+    let judged: serde_json::Value = canonical::decode(judged).map_err(|why| bad(why.to_string()))?;
+    let malformed = || bad("its rulings are malformed".to_owned());
+    let named = |value: &serde_json::Value| {
+        serde_json::from_value::<Digest>(value["rulebook"].clone()).map_err(|why| bad(why.to_string()))
+    };
+    let mut names = BTreeSet::new();
+    for ruling in judged["rulings"].as_array().ok_or_else(malformed)? {
+        names.insert(named(&ruling["under"])?);
+        for asked in ruling["asked"].as_array().ok_or_else(malformed)? {
+            names.insert(named(&asked["then"])?);
+        }
+    }
+    Ok(names)
+}
+
 /// Every blob that these entries ask for, directly or through an image.
 pub(super) fn wanted(
     entries: &[Entry],
@@ -97,6 +116,8 @@ pub(super) fn wanted(
     for entry in entries {
         if let Body::Turn(turn) = &entry.body {
             wanted.insert(turn.component);
+            wanted.insert(turn.judged);
+            wanted.extend(rulebooks(&turn.judged, &fetch(&turn.judged)?)?);
         }
     }
     for (digest, depth) in images(entries) {

@@ -16,6 +16,14 @@ pub enum Scheme {
 }
 
 impl Scheme {
+    /// The name, as URLs spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+
     fn default_port(self) -> u16 {
         match self {
             Self::Https => 443,
@@ -87,6 +95,21 @@ impl Origin {
             }
         };
         if lawful { Ok(Self { scheme, host: host.to_owned(), port }) } else { Err(BadUrl::Host) }
+    }
+
+    /// The host, as written: a name, an IPv4 address, or an IPv6 address in `[…]`.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// How it travels.
+    pub fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The port, the scheme's own when none was written.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// How a grant spells it: the scheme only when plain, the port only when unusual.

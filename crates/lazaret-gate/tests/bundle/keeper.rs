@@ -9,14 +9,15 @@ use lazaret_gate::checkpoint::{Checkpoint, Verifier};
 use lazaret_gate::effect::{Effect, Header, Level, Prompt, Request, Role, Utterance};
 use lazaret_gate::entry::{Entry, NO_ENTRY};
 use lazaret_gate::image::{Image, PAGE, PageTree, name_page};
+use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::merkle::{self, Hash, Prover};
 use lazaret_gate::outcome::{Answer, Completion, Entry as Stored, KeyInfo, Outcome, Response, Tool};
 use lazaret_gate::record::{
     AgentCreated, AgentRemoved, Body, Cause, ComponentAdmitted, EffectClosed, EffectOpened, Ending, Failure, Genesis,
-    InDoubt, JOURNAL_FORMAT, Message, Reply, Stop, TapeEntry, TurnRecord, World,
+    InDoubt, JOURNAL_FORMAT, Judged, Message, Reply, Stop, TapeEntry, TurnRecord, World,
 };
 use lazaret_gate::refusal::{Code, Layer};
-use lazaret_gate::{AgentId, Budget, Grants, Refusal};
+use lazaret_gate::{AgentId, Budget, Grants, Refusal, Rulings};
 
 /// A small generator of numbers that look random (splitmix64): a seed gives back any failure.
 pub(crate) struct Dice(pub(crate) u64);
@@ -122,6 +123,7 @@ impl Sleeper {
             engine,
             grants: grants(dice),
             budget: Budget { fuel: dice.roll() >> 11, ..Budget::default() },
+            caps: Caps::default(),
             image: None,
         };
         // Three nodes' worth of memory, so that there are absent nodes and absent pages.
@@ -167,6 +169,13 @@ impl Sleeper {
         if matches!(ending, Ending::Replied(_)) {
             self.dream(keeper, dice);
         }
+        let judged = Judged {
+            caps: self.created.caps.clone(),
+            spending: Account::new(Holder::Agent(self.created.agent.clone())),
+            day: 20_000,
+            rulings: Rulings::default(),
+        };
+        let judged = keeper.put(canonical::encode(&judged).unwrap());
         let record = TurnRecord {
             agent: self.created.agent.clone(),
             turn: self.turn,
@@ -178,6 +187,7 @@ impl Sleeper {
             image_before,
             input: Message { sender: None, content_type: "text/plain".into(), body: "hello".into() },
             tape,
+            judged,
             ending,
             fuel: dice.roll() >> 11,
             image_after: self.image,
@@ -219,7 +229,7 @@ fn ending(dice: &mut Dice) -> Ending {
 }
 
 fn done(effect: Effect, answer: Answer) -> TapeEntry {
-    TapeEntry { effect, outcome: Outcome::Done(answer) }
+    TapeEntry { effect, outcome: Outcome::Done(answer), ruling: None }
 }
 
 /// Every kind of effect and every kind of answer, once or more.
@@ -278,11 +288,11 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
             Answer::Response(Response { status: 65535, headers: vec![header()], body: "ok".into() }),
         ),
         done(send, Answer::Sent(0)),
-        TapeEntry { effect: call(), outcome: Outcome::Failed("no such tool".into()) },
+        TapeEntry { effect: call(), outcome: Outcome::Failed("no such tool".into()), ruling: None },
     ];
     tape.extend(refusals.map(|(code, layer)| {
         let refusal = Refusal { code, layer, reason: reason.clone(), remedy: "…".into() };
-        TapeEntry { effect: call(), outcome: Outcome::Refused(refusal) }
+        TapeEntry { effect: call(), outcome: Outcome::Refused(refusal), ruling: None }
     }));
     tape
 }
@@ -298,7 +308,9 @@ fn interruption(keeper: &mut Keeper, agent: &AgentId) {
         input: Some(input),
         number: 1,
         tape: vec![ask.clone()],
+        judged: Digest::of(b"rulings"),
         effect: ask.effect,
+        ruling: None,
     };
     let closed = EffectClosed { agent: agent.clone(), turn: 1, number: 1, outcome: ask.outcome };
     keeper.append(Body::EffectOpened(Box::new(opened)));

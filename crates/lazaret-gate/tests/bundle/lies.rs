@@ -50,7 +50,7 @@ fn image(pointer: &str, value: Value) -> Vec<u8> {
         let at = draft.blobs.iter().position(|blob| Digest::of(blob).to_string() == name).unwrap();
         let mut image: Value = serde_json::from_slice(&draft.blobs[at]).unwrap();
         *image.pointer_mut(pointer).unwrap() = value;
-        draft.change_blob(at, serde_json::to_vec(&image).unwrap());
+        draft.change_blob(at, serde_json_canonicalizer::to_vec(&image).unwrap());
     })
 }
 
@@ -82,7 +82,7 @@ fn edit_line(at: usize, edit: impl FnOnce(&mut Value)) -> Vec<u8> {
     resealed(|lines| {
         let mut value = serde_json::from_slice(&lines[at]).unwrap();
         edit(&mut value);
-        lines[at] = serde_json::to_vec(&value).unwrap();
+        lines[at] = serde_json_canonicalizer::to_vec(&value).unwrap();
     })
 }
 
@@ -306,7 +306,7 @@ fn about_blobs(lie: Make) -> Vec<Lie> {
                 let size = image["memories"][0]["size"].as_u64().unwrap();
                 assert_eq!(image["memories"][0]["nodes"].as_array().unwrap().len(), 3, "{size}");
                 image["memories"][0]["size"] = json!(33);
-                draft.change_blob(at, serde_json::to_vec(&image).unwrap());
+                draft.change_blob(at, serde_json_canonicalizer::to_vec(&image).unwrap());
             }),
         ),
     ]

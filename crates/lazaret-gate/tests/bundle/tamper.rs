@@ -125,7 +125,7 @@ pub(crate) fn reseal(bundle: &[u8], other: &[u8], dice: &mut Dice) -> (&'static 
         _ => {
             let mut value: Value = serde_json::from_slice(&lines[at]).unwrap();
             mutate(&mut value, dice);
-            lines[at] = serde_json::to_vec(&value).unwrap();
+            lines[at] = serde_json_canonicalizer::to_vec(&value).unwrap();
             "value changed"
         }
     };
@@ -140,7 +140,7 @@ fn swap_proof(line: &[u8], from: &[u8]) -> Vec<u8> {
             *to = from.clone();
         }
     }
-    serde_json::to_vec(&line).unwrap()
+    serde_json_canonicalizer::to_vec(&line).unwrap()
 }
 
 /// Removes a line and mends the end. That can give a lawful bundle that says less; it must not say anything else.
@@ -358,7 +358,7 @@ impl Draft {
             match kind(&line) {
                 "entry" => {
                     let entry = value["entry"].take();
-                    let bytes = serde_json::to_vec(&entry).unwrap();
+                    let bytes = serde_json_canonicalizer::to_vec(&entry).unwrap();
                     assert!(
                         line.windows(bytes.len()).any(|part| part == bytes),
                         "this test relies on plain JSON text of sorted keys being canonical"
@@ -389,7 +389,7 @@ impl Draft {
 
     fn rename(&mut self, old: &Digest, new: &Digest) {
         for entry in &mut self.entries {
-            let text = serde_json::to_string(entry).unwrap().replace(&old.to_string(), &new.to_string());
+            let text = serde_json_canonicalizer::to_string(entry).unwrap().replace(&old.to_string(), &new.to_string());
             *entry = serde_json::from_str(&text).unwrap();
         }
     }
@@ -398,7 +398,7 @@ impl Draft {
     pub(crate) fn sign(mut self, keeper: &Keeper) -> Vec<u8> {
         let mut texts: Vec<Vec<u8>> = Vec::new();
         for at in 0..self.entries.len() {
-            let bytes = serde_json::to_vec(&self.entries[at]).unwrap();
+            let bytes = serde_json_canonicalizer::to_vec(&self.entries[at]).unwrap();
             texts.push(bytes);
             let (old, new) = (self.hashes[at], Digest::of(&texts[at]));
             if old != new {
@@ -409,8 +409,11 @@ impl Draft {
         let (size, prover) = (leaves.len(), Prover::new(leaves));
         let steps = |proof: Vec<Hash>| proof.into_iter().map(|step| Bytes(step.to_vec())).collect::<Vec<_>>();
         let mut lines = vec![
-            serde_json::to_vec(&json!({ "bundle": "lazaret-bundle/1", "key": keeper.verifier.to_text() })).unwrap(),
-            serde_json::to_vec(
+            serde_json_canonicalizer::to_vec(
+                &json!({ "bundle": "lazaret-bundle/1", "key": keeper.verifier.to_text() }),
+            )
+            .unwrap(),
+            serde_json_canonicalizer::to_vec(
                 &json!({ "checkpoint": keeper.note(size as u64, prover.root(size).unwrap()), "consistency": [] }),
             )
             .unwrap(),
@@ -421,8 +424,11 @@ impl Draft {
         }
         self.blobs.sort_by_key(|blob| Digest::of(blob));
         self.blobs.dedup();
-        lines
-            .extend(self.blobs.iter().map(|blob| serde_json::to_vec(&json!({ "blob": Bytes(blob.clone()) })).unwrap()));
+        lines.extend(
+            self.blobs
+                .iter()
+                .map(|blob| serde_json_canonicalizer::to_vec(&json!({ "blob": Bytes(blob.clone()) })).unwrap()),
+        );
         lines.push(Vec::new());
         seal(lines)
     }
@@ -434,7 +440,7 @@ impl Draft {
             0 => match serde_json::from_slice::<Value>(&self.blobs[at]) {
                 Ok(mut image) => {
                     mutate(&mut image, dice);
-                    self.change_blob(at, serde_json::to_vec(&image).unwrap());
+                    self.change_blob(at, serde_json_canonicalizer::to_vec(&image).unwrap());
                     "image"
                 }
                 Err(_) => {

@@ -1,10 +1,9 @@
-//! What was granted but not funded gets no permit.
+//! What was approved but not funded gets no permit.
 
-use lazaret_gate::stages::{declared, form, seal};
-use lazaret_gate::{Effect, Grants};
+use lazaret_gate::stages::{Approved, seal};
 
-fn main() {
-    let formed = form(Effect::ClockNow {}).unwrap();
-    let declared = declared(formed, &Grants::basic()).unwrap();
-    let _permit = seal(declared);
+fn hurry(approved: Approved) {
+    let _permit = seal(approved);
 }
+
+fn main() {}

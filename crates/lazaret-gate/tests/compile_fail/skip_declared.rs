@@ -1,9 +1,11 @@
-//! What nobody granted can't be funded.
+//! What nobody granted is not weighed.
 
-use lazaret_gate::stages::{budget, form};
-use lazaret_gate::{Budget, Effect, Meter};
+use lazaret_gate::stages::{form, weigh};
+use lazaret_gate::{Effect, Grants, Rulebook};
 
-fn main() {
+fn hurry(rulebook: &Rulebook) {
     let formed = form(Effect::ClockNow {}).unwrap();
-    let _funded = budget(formed, &Budget::default(), &mut Meter::default(), 0);
+    let _weighed = weigh(formed, rulebook, &Grants::basic());
 }
+
+fn main() {}

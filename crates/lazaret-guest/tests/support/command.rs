@@ -19,7 +19,7 @@ pub struct Played(std::vec::IntoIter<TapeEntry>);
 impl World for Fake {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
         let outcome = (self.answer)(&effect);
-        self.tape.push(TapeEntry { effect, outcome: outcome.clone() });
+        self.tape.push(TapeEntry { effect, outcome: outcome.clone(), ruling: None });
         Ok(outcome)
     }
 }

@@ -2,18 +2,27 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
 
+use lazaret_gate::ledger::{Account, Caps, Holder, Point, Switches};
 use lazaret_gate::outcome::{Completion, Entry, KeyInfo, Response, Tool};
+use lazaret_gate::policy::{Facts, Who};
+use lazaret_gate::ruling::Asked;
+use lazaret_gate::stages::{Matter, Purse};
 use lazaret_gate::{
-    Answer, Budget, Caller, Effect, Exact, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, TapeEntry, mediate,
+    AgentId, Answer, Budget, Caller, Circumstance, Circumstances, Digest, Effect, Exact, Executor, Grants, Halt,
+    Journal, Meter, Outcome, Permit, Rulebook, Ruling, TapeEntry, Undone, mediate,
 };
 use lazaret_guest::World;
 
 /// The world of one turn.
 pub(crate) struct Memory {
+    agent: AgentId,
     grants: Grants,
     budget: Budget,
+    account: Account,
     meter: Meter,
+    calm: Calm,
     pub(crate) journal: Tape,
     hands: Hands,
 }
@@ -34,7 +43,10 @@ struct Hands {
 
 impl Memory {
     pub(crate) fn new(grants: Grants, budget: Budget) -> Self {
-        Self { grants, budget, meter: Meter::default(), journal: Tape::default(), hands: Hands::default() }
+        let agent: AgentId = "stranger".parse().expect("a name");
+        let account = Account::new(Holder::Agent(agent.clone()));
+        let (meter, calm) = (Meter::default(), Calm::default());
+        Self { agent, grants, budget, account, meter, calm, journal: Tape::default(), hands: Hands::default() }
     }
 
     /// The tape of a world that came back from a turn.
@@ -46,8 +58,45 @@ impl Memory {
 
 impl World for Memory {
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
-        let mut caller = Caller { grants: &self.grants, budget: &self.budget, meter: &mut self.meter };
-        mediate(&mut caller, effect, &mut self.journal, &mut self.hands)
+        let at = Point { day: 1, run: "r".into(), turn: "t".into() };
+        let mut caller = Caller {
+            agent: &self.agent,
+            who: &Who::agent(&self.agent, None),
+            grants: &self.grants,
+            budget: &self.budget,
+            meter: &mut self.meter,
+            purse: Purse { caps: &Caps::default(), account: &mut self.account, at: &at },
+        };
+        mediate(&mut caller, effect, &mut self.calm, &mut self.journal, &mut self.hands)
+    }
+}
+
+/// Circumstances in which the rules are the loosest that are shipped, and nobody can be asked.
+struct Calm(Arc<Rulebook>);
+
+impl Default for Calm {
+    fn default() -> Self {
+        static OPEN: OnceLock<Arc<Rulebook>> = OnceLock::new();
+        let load = || {
+            let (name, text) = lazaret_gate::policy::preset("open").expect("a preset");
+            Rulebook::load(BTreeMap::from([(name.to_owned(), text.to_owned())])).expect("rules")
+        };
+        Self(OPEN.get_or_init(|| Arc::new(load())).clone())
+    }
+}
+
+impl Circumstances for Calm {
+    fn now(&mut self, _: u32) -> Result<Circumstance, Halt> {
+        let facts = Facts { run: "r".into(), tier: "A".into(), ..Facts::default() };
+        Ok(Circumstance { rulebook: self.0.digest(), facts, switches: Switches::default() })
+    }
+
+    fn rulebook(&mut self, _: &Digest) -> Result<Arc<Rulebook>, Halt> {
+        Ok(self.0.clone())
+    }
+
+    fn ask(&mut self, _: u32, matter: Matter<'_>, _: &Circumstance) -> Result<Asked, Halt> {
+        Err(Halt::Stopped(format!("nobody can be asked: {}", matter.reason)))
     }
 }
 
@@ -57,20 +106,20 @@ impl Journal for Tape {
         Ok(())
     }
 
-    fn flush(&mut self, number: u32) -> Result<(), Halt> {
+    fn flush(&mut self, number: u32, _: &Ruling) -> Result<(), Halt> {
         assert_eq!(self.opened, Some(number), "an effect leaves the host that was not opened");
         Ok(())
     }
 
-    fn close(&mut self, number: u32, effect: Effect, outcome: &Outcome) -> Result<(), Halt> {
+    fn close(&mut self, number: u32, effect: Effect, _: Option<Ruling>, outcome: &Outcome) -> Result<(), Halt> {
         assert_eq!(self.opened.take(), Some(number), "an ask was closed that was not opened");
-        self.entries.push(TapeEntry { effect, outcome: outcome.clone() });
+        self.entries.push(TapeEntry { effect, outcome: outcome.clone(), ruling: None });
         Ok(())
     }
 }
 
 impl Executor for Hands {
-    fn run(&mut self, permit: Permit) -> Result<Answer, String> {
+    fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
         let number = permit.number();
         Ok(match permit.into_effect() {
             Effect::StorageGet { key } => Answer::Entry(self.storage.get(&key).cloned()),
@@ -100,7 +149,7 @@ impl Executor for Hands {
             Effect::ModelGenerate(prompt) if prompt.model == "rehearsal/echo" => {
                 Answer::Completion(Completion { text: "echo".into(), input_tokens: 1, output_tokens: 1 })
             }
-            Effect::ModelGenerate(prompt) => return Err(format!("there is no model `{}`", prompt.model)),
+            Effect::ModelGenerate(prompt) => return Err(format!("there is no model `{}`", prompt.model).into()),
             Effect::ToolsList {} => Answer::Tools(vec![Tool {
                 name: "mail.list".into(),
                 description: "names the mails".into(),

@@ -1,5 +1,6 @@
 ;; An agent whose message is a little-endian number: so often it asks for `storage.get` of the key "key". The greatest
-;; number makes it set that key instead.
+;; number makes it set that key instead. A second number in the message makes the keys differ: they are called "key" and
+;; eight letters for that number, which then is one more.
 (component
   (import "lazaret:host/types@0.1.0" (instance $types
     (type $r (record (field "code" string) (field "layer" string) (field "reason" string) (field "remedy" string)))
@@ -42,9 +43,19 @@
     (import "host" "get" (func $get (param i32 i32 i32)))
     (import "host" "set" (func $set (param i32 i32 i32 i32 i32)))
     (data (i32.const 0) "key")
+    (func $name (param $number i32)
+      (local $at i32)
+      (local.set $at (i32.const 3))
+      (loop $letter
+        (i32.store8 (local.get $at) (i32.add (i32.const 97) (i32.and (local.get $number) (i32.const 15))))
+        (local.set $number (i32.shr_u (local.get $number) (i32.const 4)))
+        (local.set $at (i32.add (local.get $at) (i32.const 1)))
+        (br_if $letter (i32.lt_u (local.get $at) (i32.const 11)))))
     (func (export "handle") (param i32 i32 i32 i32 i32) (param $body i32) (param $len i32) (result i32)
-      (local $left i32)
+      (local $left i32) (local $number i32) (local $key i32)
       (local.set $left (i32.load (local.get $body)))
+      (local.set $number (i32.load offset=4 (local.get $body)))
+      (local.set $key (select (i32.const 11) (i32.const 3) (i32.gt_u (local.get $len) (i32.const 4))))
       (if (i32.eq (local.get $left) (i32.const -1))
         (then
           (call $set (i32.const 0) (i32.const 3) (i32.const 16) (i32.const 64) (i32.const 128))
@@ -52,7 +63,10 @@
         (else
           (block $done (loop $again
             (br_if $done (i32.eqz (local.get $left)))
-            (call $get (i32.const 0) (i32.const 3) (i32.const 128))
+            (if (i32.eq (local.get $key) (i32.const 11)) (then
+              (call $name (local.get $number))
+              (local.set $number (i32.add (local.get $number) (i32.const 1)))))
+            (call $get (i32.const 0) (local.get $key) (i32.const 128))
             (if (i32.load8_u (i32.const 128)) (then unreachable))
             (local.set $left (i32.sub (local.get $left) (i32.const 1)))
             (br $again)))))

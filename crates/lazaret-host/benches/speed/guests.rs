@@ -44,7 +44,8 @@ pub(crate) fn agent(name: &str) -> AgentId {
 
 pub(crate) fn create(host: &Host, name: &str, component: &[u8]) -> AgentId {
     let budget = Budget { effects: 100_000, bytes: 64 << 20, ..Budget::default() };
-    let new = NewAgent { agent: agent(name), grants: Grants::basic(), budget };
+    let new =
+        NewAgent { agent: agent(name), grants: Grants::basic(), budget, caps: lazaret_gate::ledger::Caps::default() };
     host.create(new, component).expect("an agent");
     agent(name)
 }

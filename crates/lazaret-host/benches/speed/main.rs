@@ -1,7 +1,7 @@
 //! What Lazaret costs, beside what can't be had for less: bare Wasmtime, one flush of a disk, a plain host call.
 //!
 //! `cargo bench -p lazaret-host` measures everything; a word after `--` picks one part: instantiate, durable, heap,
-//! effect, replay, metering. Every figure stands beside its anchor from the same run. Times of a busy machine mean little; the
+//! effect, edit, backtest, replay, metering. Every figure stands beside its anchor from the same run. Times of a busy machine mean little; the
 //! ratios hold.
 
 #![allow(
@@ -18,17 +18,20 @@ mod bare;
 mod guests;
 mod metering;
 mod replay;
+mod rules;
 mod timing;
 mod turns;
 
 /// A part of what is measured.
 type Part = (&'static str, fn());
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 8] = [
     ("instantiate", turns::instantiate),
     ("durable", turns::durable),
     ("heap", turns::heap),
     ("effect", turns::effect),
+    ("edit", rules::edit),
+    ("backtest", rules::backtest),
     ("replay", replay::replay),
     ("metering", metering::metering),
 ];

@@ -5,6 +5,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::{AgentCreated, AgentRemoved, EffectClosed, EffectOpened, InDoubt, Message, Reply, World};
 use lazaret_gate::{AgentId, Body, Budget, Digest, Effect, Ending, Grants, Outcome, TurnRecord};
 use lazaret_store::{Batch, Change, NewAgent, Store};
@@ -42,11 +43,17 @@ pub(crate) fn creation(name: &str) -> Batch {
         engine,
         grants: grants.clone(),
         budget: budget.clone(),
+        caps: Caps::default(),
         image,
         entry: 0,
     };
-    let created = AgentCreated { agent: id(name), component, world, engine, grants, budget, image };
+    let created =
+        AgentCreated { agent: id(name), component, world, engine, grants, budget, caps: Caps::default(), image };
     Batch { entries: vec![Body::AgentCreated(created)], changes: vec![Change::CreateAgent(new)] }
+}
+
+pub(crate) fn account(name: &str) -> Account {
+    Account::new(Holder::Agent(id(name)))
 }
 
 pub(crate) fn removal(name: &str) -> Batch {
@@ -68,6 +75,7 @@ pub(crate) fn turn_body(name: &str, turn: u64, input: &str) -> Body {
         image_before: Some(Digest::of(b"before")),
         input: message(input),
         tape: Vec::new(),
+        judged: Digest::of(b"judged"),
         ending: Ending::Replied(Reply { content_type: "text/plain".into(), body: "done".into() }),
         fuel: 1234,
         image_after: Some(Digest::of(input.as_bytes())),
@@ -76,7 +84,7 @@ pub(crate) fn turn_body(name: &str, turn: u64, input: &str) -> Body {
 
 pub(crate) fn turn(name: &str, turn: u64, input: &str) -> Batch {
     let image = Some(Digest::of(input.as_bytes()));
-    let turned = Change::Turned { agent: id(name), turn, image, entry: 0, kept: true };
+    let turned = Change::Turned { agent: id(name), turn, image, account: account(name), entry: 0, kept: true };
     Batch { entries: vec![turn_body(name, turn, input)], changes: vec![turned] }
 }
 
@@ -88,7 +96,9 @@ pub(crate) fn opened(name: &str, turn: u64, number: u32) -> Body {
         input: (number == 0).then(|| message("in")),
         number,
         tape: Vec::new(),
+        judged: Digest::of(b"rulings"),
         effect: Effect::ToolsCall { name: "mail.send".into(), arguments: "{\"turn\":9}".into() },
+        ruling: None,
     }))
 }
 

@@ -10,7 +10,7 @@ use lazaret_host::NewAgent;
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
-use super::terms::{BudgetArgs, GrantArgs, MessageArgs, whole};
+use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, whole};
 use super::{open_host, open_reader, read_component, turn};
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
@@ -37,6 +37,8 @@ enum Command {
         grants: GrantArgs,
         #[command(flatten)]
         budget: BudgetArgs,
+        #[command(flatten)]
+        caps: CapsArgs,
     },
     /// List agents
     List {
@@ -99,11 +101,12 @@ fn address(text: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     match &args.command {
-        Command::Create { name, component, grants, budget } => {
+        Command::Create { name, component, grants, budget, caps } => {
+            let caps = caps.caps()?;
             let bytes = read_component(component)?;
             let host = open_host(cli, ui, Vec::new())?;
             ui.progress("inspecting and compiling…");
-            let new = NewAgent { agent: name.clone(), grants: grants.grants(), budget: budget.budget() };
+            let new = NewAgent { agent: name.clone(), grants: grants.grants(), budget: budget.budget(), caps };
             let row = host.create(new, &bytes).map_err(|why| Failure::of_component(component, why))?;
             ui.progress_done();
             ui.json(&row_json(&row));
@@ -127,6 +130,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             let taken = host.send(name, message)?;
             turn::show(ui, &taken);
             for delivered in host.deliver()? {
+                turn::notices(ui, &delivered);
                 ui.note(Tone::Quiet, &turn::summary(&delivered));
             }
             Ok(turn::code(&taken.record.ending))

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
 use lazaret_gate::entry::Entry;
+use lazaret_gate::ledger;
 use lazaret_gate::record::{Body, Ending};
 use lazaret_gate::{Digest, merkle};
 use lazaret_store::{AgentState, Batch, Change, Reader};
@@ -82,6 +83,14 @@ pub(crate) fn headline(entry: &Entry) -> String {
         }
         Body::AgentCreated(body) => format!("agent {} created from {}", body.agent, body.component.short()),
         Body::AgentRemoved(body) => format!("agent {} removed", body.agent),
+        Body::RulebookInForce(body) => {
+            format!("rulebook {} in force: {}", body.rulebook.short(), body.files.join(", "))
+        }
+        Body::SwitchChanged(event) => {
+            let change = if event.change == ledger::Change::Thrown { "thrown" } else { "lifted" };
+            format!("kill switch `{}` {change} by {}", event.switch.name(), event.by)
+        }
+        Body::CapsSet(body) => format!("budget of {} set", body.agent),
         Body::EffectOpened(body) => {
             format!("{} turn {} effect {} opened: {}", body.agent, body.turn, body.number, body.effect.summary())
         }

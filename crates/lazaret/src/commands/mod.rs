@@ -1,14 +1,19 @@
 //! One file per command.
 
 pub(crate) mod agent;
+pub(crate) mod approvals;
+pub(crate) mod budget;
 pub(crate) mod bundle;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod journal;
+pub(crate) mod kill;
 pub(crate) mod man;
+pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod status;
 pub(crate) mod terms;
 pub(crate) mod turn;
 pub(crate) mod verify;
@@ -16,11 +21,12 @@ pub(crate) mod verify;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use lazaret_host::{Host, Recovered};
+use lazaret_host::{Host, Recovered, Settings};
 use lazaret_store::{Reader, Store};
 
 use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
+use crate::person::Terminal;
 use crate::text::grouped;
 use crate::ui::{Tone, Ui};
 
@@ -29,6 +35,11 @@ pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Demo(args) => demo::run(args, cli, ui),
         Command::Run(args) => run::run(args, cli, ui),
         Command::Agent(args) => agent::run(args, cli, ui),
+        Command::Approvals(args) => approvals::run(args, cli, ui),
+        Command::Policy(args) => policy::run(args, cli, ui),
+        Command::Budget(args) => budget::run(args, cli, ui),
+        Command::Kill(args) => kill::run(args, cli, ui),
+        Command::Status(args) => status::run(args, cli, ui),
         Command::Replay(args) => replay::run(args, cli, ui),
         Command::Journal(args) => journal::run(args, cli, ui),
         Command::Bundle(args) => bundle::run(args, cli, ui),
@@ -55,9 +66,30 @@ pub(crate) fn data_dir(cli: &Cli) -> Result<PathBuf, Failure> {
     Ok(base.join("lazaret"))
 }
 
+/// Stops all spending when a command starts that can write to the data root.
+pub(crate) const SPEND_KILL_SWITCH: &str = "LAZARET_SPEND_KILL_SWITCH";
+
+/// Who stops all spending, if the environment says so.
+pub(crate) fn spend_killed() -> Result<Option<String>, Failure> {
+    let value = std::env::var_os(SPEND_KILL_SWITCH).unwrap_or_default();
+    match value.to_str() {
+        Some("" | "0") => Ok(None),
+        Some("1") => Ok(Some(SPEND_KILL_SWITCH.to_owned())),
+        _ => {
+            let value = value.to_string_lossy();
+            Err(Failure::Input(format!("{SPEND_KILL_SWITCH} is `{value}`; 1 stops all spending, 0 does nothing")))
+        }
+    }
+}
+
 /// Opens the data root for writing and takes up what a crash cut off.
 pub(crate) fn open_host(cli: &Cli, ui: &Ui, environment: Vec<(String, String)>) -> Result<Host, Failure> {
-    let host = Host::open(&data_dir(cli)?)?.with_environment(environment);
+    let (preset, patience_ms) = (cli.preset.clone(), cli.patience * 1000);
+    let settings = Settings { preset, patience_ms, person: Terminal::find(), stop_spending: spend_killed()? };
+    let host = Host::open_with(&data_dir(cli)?, settings)?.with_environment(environment);
+    for problem in host.problems() {
+        ui.aside(Tone::Bad, "policy:", &lazaret_gate::shown::text(&problem.to_string()));
+    }
     let recovered = host.recover()?;
     report_recovery(ui, &recovered);
     Ok(host)
@@ -67,6 +99,7 @@ fn report_recovery(ui: &Ui, recovered: &Recovered) {
     for turn in &recovered.finished {
         let (agent, number) = (&turn.record.agent, turn.record.turn);
         ui.aside(Tone::Odd, "recovered:", &format!("turn {number} of `{agent}` was cut off and is now finished"));
+        turn::notices(ui, turn);
     }
     for agent in &recovered.in_doubt {
         ui.aside(Tone::Bad, "in doubt:", &format!("agent `{agent}` waits for a person: lazaret agent show {agent}"));

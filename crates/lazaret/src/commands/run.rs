@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lazaret_gate::AgentId;
 use lazaret_host::NewAgent;
 
-use super::terms::{BudgetArgs, GrantArgs, MessageArgs};
+use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs};
 use super::{open_host, read_component, turn};
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
@@ -26,6 +26,8 @@ pub(crate) struct Args {
     grants: GrantArgs,
     #[command(flatten)]
     budget: BudgetArgs,
+    #[command(flatten)]
+    caps: CapsArgs,
 
     /// Set an environment variable for the component; needs `--grant environment`
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = variable)]
@@ -43,7 +45,8 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let message = args.message.message(None)?;
     let component = read_component(&args.component)?;
     let host = open_host(cli, ui, args.environment.clone())?;
-    let new = NewAgent { agent: run_name(&host)?, grants: args.grants.grants(), budget: args.budget.budget() };
+    let (grants, budget, caps) = (args.grants.grants(), args.budget.budget(), args.caps.caps()?);
+    let new = NewAgent { agent: run_name(&host)?, grants, budget, caps };
     ui.progress("inspecting and compiling…");
     let row = host.create(new, &component).map_err(|why| Failure::of_component(&args.component, why))?;
     ui.progress_done();

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lazaret_gate::ledger::Caps;
 use lazaret_gate::limits::MAX_INPUT;
 use lazaret_gate::record::Message;
 use lazaret_gate::{Budget, Bytes, Grant, Grants};
@@ -74,6 +75,28 @@ pub(crate) struct BudgetArgs {
 impl BudgetArgs {
     pub(crate) fn budget(&self) -> Budget {
         Budget { fuel: self.fuel, memory: self.memory, wall_ms: self.wall_ms, effects: self.effects, bytes: self.bytes }
+    }
+}
+
+/// What an agent may spend beyond one turn.
+#[derive(Args)]
+pub(crate) struct CapsArgs {
+    /// Cap what it may spend beyond one turn, like `day.effects=1000` or `currency=EUR`; may be given more than once
+    #[arg(long = "cap", value_name = "CAP=VALUE")]
+    caps: Vec<String>,
+}
+
+impl CapsArgs {
+    pub(crate) fn caps(&self) -> Result<Caps, Failure> {
+        let mut caps = Caps::default();
+        // The currency first: an amount of money means nothing without one.
+        let (first, rest): (Vec<_>, Vec<_>) = self.caps.iter().partition(|pair| pair.starts_with("currency="));
+        for pair in first.into_iter().chain(rest) {
+            let (key, value) =
+                pair.split_once('=').ok_or_else(|| Failure::Input(format!("`{pair}` is not CAP=VALUE")))?;
+            caps.set(key, value).map_err(|why| Failure::Input(why.to_string()))?;
+        }
+        Ok(caps)
     }
 }
 

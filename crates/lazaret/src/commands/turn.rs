@@ -16,10 +16,16 @@ pub(crate) fn code(ending: &Ending) -> Code {
 /// Shows a turn: the reply on standard output, the rest beside it.
 pub(crate) fn show(ui: &Ui, turn: &Turn) {
     let record = &turn.record;
-    ui.json(&json!({ "seq": turn.seq, "hash": turn.hash, "pages": turn.pages, "turn": record }));
+    let warnings: Vec<&String> =
+        turn.rulings.iter().flat_map(|ruling| &ruling.warnings).chain(&turn.warnings).collect();
+    ui.json(&json!({ "seq": turn.seq, "hash": turn.hash, "pages": turn.pages, "warnings": warnings, "turn": record }));
     for entry in &record.tape {
-        remark(ui, &entry.effect.summary(), &entry.outcome);
+        // What ended the turn is said at its end.
+        if !matches!(&entry.outcome, Outcome::Refused(refusal) if refusal.ends_turn()) {
+            remark(ui, &entry.effect.summary(), &entry.outcome);
+        }
     }
+    notices(ui, turn);
     match &record.ending {
         Ending::Replied(_) if ui.is_json() => {}
         Ending::Replied(reply) => match std::str::from_utf8(&reply.body.0) {
@@ -39,6 +45,24 @@ pub(crate) fn show(ui: &Ui, turn: &Turn) {
         }
     }
     ui.note(Tone::Quiet, &summary(turn));
+}
+
+/// What a turn's rulings have that somebody should hear of: budgets that are nearly used up, and answers that don't count.
+pub(crate) fn notices(ui: &Ui, turn: &Turn) {
+    for ruling in turn.rulings.iter() {
+        for asked in &ruling.asked {
+            for why in &asked.ignored {
+                let text = format!("an answer to question {} does not count: {}", asked.question.id, visible(why));
+                ui.aside(Tone::Bad, "ignored:", &text);
+            }
+        }
+        for warning in &ruling.warnings {
+            ui.aside(Tone::Odd, "budget:", &visible(warning));
+        }
+    }
+    for warning in &turn.warnings {
+        ui.aside(Tone::Odd, "budget:", &visible(warning));
+    }
 }
 
 /// One line about what a turn was.

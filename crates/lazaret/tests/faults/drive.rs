@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use lazaret_gate::record::Message;
 use lazaret_gate::{Budget, Bytes, Grants};
-use lazaret_host::{Host, HostError, NewAgent, Turn};
+use lazaret_host::{Host, HostError, NewAgent, Settings, Turn};
 
 /// The word that makes the test's own program the driver.
 pub(crate) const DRIVE: &str = "drive";
@@ -17,7 +17,10 @@ pub(crate) const DRIVE: &str = "drive";
 pub(crate) fn drive(root: &Path, component: &Path, script: &Path) -> ExitCode {
     let script = std::fs::read_to_string(script).expect("the script is there");
     let component = std::fs::read(component).expect("the component is there");
-    let host = match Host::open(root).and_then(|host| host.recover().map(|recovered| (host, recovered))) {
+    // Nobody is there to be asked.
+    let settings = Settings { preset: "open".into(), ..Settings::default() };
+    let host = match Host::open_with(root, settings).and_then(|host| host.recover().map(|recovered| (host, recovered)))
+    {
         Ok((host, recovered)) => {
             recovered.finished.iter().for_each(acknowledge);
             host
@@ -48,7 +51,12 @@ pub(crate) fn drive(root: &Path, component: &Path, script: &Path) -> ExitCode {
 fn create(host: &Host, name: &str, grants: &str, component: &[u8]) -> Result<(), HostError> {
     let granted = grants.split_whitespace().map(|grant| grant.parse().expect("a grant"));
     let grants = Grants::new(Grants::basic().iter().cloned().chain(granted).collect());
-    let new = NewAgent { agent: name.parse().expect("a name"), grants, budget: Budget::default() };
+    let new = NewAgent {
+        agent: name.parse().expect("a name"),
+        grants,
+        budget: Budget::default(),
+        caps: lazaret_gate::ledger::Caps::default(),
+    };
     host.create(new, component).map(|_| println!("made {name}"))
 }
 

@@ -189,7 +189,11 @@ fn patient() -> Command {
 }
 
 fn finish(mut command: Command) -> Ran {
-    command.env_remove("LAZARET_DATA_DIR").env("RUST_BACKTRACE", "0").stdin(Stdio::null());
+    command
+        .env_remove("LAZARET_DATA_DIR")
+        .env("LAZARET_PRESET", "open")
+        .env("RUST_BACKTRACE", "0")
+        .stdin(Stdio::null());
     let output = command.output().expect("a process starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // `timeout` and strace end as what they ran did; a shell's 128 + signal means the same.

@@ -70,9 +70,9 @@ fn times(text: &str) -> String {
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let shape: String = rest.chars().take(19).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-        if shape == "0000-00-00 00:00:00" {
+        if shape == "0000-00-00 00:00:00" || shape == "0000-00-00T00:00:00" {
             out += "<time>";
-            rest = &rest[19..];
+            rest = rest[19..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').trim_start_matches('Z');
             continue;
         }
         if first.is_ascii_digit() && !out.ends_with(|c: char| c.is_ascii_digit() || c == ',') {

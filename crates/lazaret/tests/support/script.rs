@@ -117,3 +117,57 @@ fn line_matches(expected: &str, found: &str) -> bool {
     }
     true
 }
+
+/// What to expect from now on: the lines found, with what stood for any part or any lines kept where it still can.
+pub(crate) fn renewed(expected: &[String], found: &[&str]) -> Vec<String> {
+    let (rows, columns) = (expected.len(), found.len());
+    let any = |row: usize| expected[row] == "...";
+    // How many lines have to change from a place in both to the end.
+    let mut cost = vec![vec![0_usize; columns + 1]; rows + 1];
+    for row in (0..=rows).rev() {
+        for column in (0..=columns).rev() {
+            cost[row][column] = match (row < rows, column < columns) {
+                (false, _) => columns - column,
+                (true, false) => cost[row + 1][column] + usize::from(!any(row)),
+                (true, true) if any(row) => cost[row + 1][column].min(cost[row][column + 1]),
+                (true, true) => {
+                    let differs = usize::from(!line_matches(&expected[row], found[column]));
+                    let (both, less, more) = (cost[row + 1][column + 1], cost[row + 1][column], cost[row][column + 1]);
+                    (both + differs).min(less + 1).min(more + 1)
+                }
+            };
+        }
+    }
+    let (mut row, mut column, mut lines) = (0, 0, Vec::new());
+    while row < rows || column < columns {
+        if row < rows && any(row) {
+            if cost[row][column] == cost[row + 1][column] {
+                lines.push(expected[row].clone());
+                row += 1;
+            } else {
+                column += 1;
+            }
+        } else if row < rows && (column == columns || cost[row][column] == cost[row + 1][column] + 1) {
+            row += 1;
+        } else if row == rows || cost[row][column] == cost[row][column + 1] + 1 {
+            lines.push(found[column].to_owned());
+            column += 1;
+        } else {
+            lines.push(renewed_line(&expected[row], found[column]));
+            (row, column) = (row + 1, column + 1);
+        }
+    }
+    lines
+}
+
+fn renewed_line(expected: &str, found: &str) -> String {
+    if line_matches(expected, found) {
+        return expected.to_owned();
+    }
+    let (old, new): (Vec<&str>, Vec<&str>) = (expected.split(' ').collect(), found.split(' ').collect());
+    if old.len() != new.len() {
+        return found.to_owned();
+    }
+    let word = |(old, new): (&&str, &&str)| if line_matches(old, new) { (*old).to_owned() } else { (*new).to_owned() };
+    old.iter().zip(&new).map(word).collect::<Vec<_>>().join(" ")
+}

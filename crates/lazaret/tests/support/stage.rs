@@ -68,15 +68,20 @@ fn unescaped(text: &str) -> Vec<u8> {
     out
 }
 
-fn place(bytes: &[u8], which: &str) -> Option<usize> {
-    let at = match which.strip_prefix("after ") {
-        Some(text) => bytes.windows(text.len()).position(|window| window == text.as_bytes())? + text.len(),
+/// Where a byte is meant: `after TEXT`, wherever the text is (a database may hold old copies), or by number, from the end if
+/// it is negative.
+fn places(bytes: &[u8], which: &str) -> Vec<usize> {
+    let places = match which.strip_prefix("after ") {
+        Some(text) => {
+            let found = bytes.windows(text.len()).enumerate().filter(|(_, window)| *window == text.as_bytes());
+            found.map(|(at, _)| at + text.len()).collect()
+        }
         None => {
-            let at: i64 = which.parse().ok()?;
-            usize::try_from(if at < 0 { bytes.len() as i64 + at } else { at }).ok()?
+            let at: i64 = which.parse().expect("a place");
+            vec![usize::try_from(if at < 0 { bytes.len() as i64 + at } else { at }).expect("a place in the file")]
         }
     };
-    Some(at).filter(|at| *at < bytes.len())
+    places.into_iter().filter(|at| *at < bytes.len()).collect()
 }
 
 /// Every `{COUNT x TEXT}` as COUNT times TEXT.
@@ -165,8 +170,9 @@ impl Stage {
             }
             "flip" => {
                 let mut bytes = fs::read(&path).expect("it is there");
-                let at = place(&bytes, second).unwrap_or_else(|| panic!("{line}: there is no such byte"));
-                bytes[at] ^= 4;
+                let places = places(&bytes, second);
+                assert!(!places.is_empty(), "{line}: there is no such byte");
+                places.into_iter().for_each(|at| bytes[at] ^= 4);
                 fs::write(path, bytes).expect("it can be written");
             }
             "sql" => {

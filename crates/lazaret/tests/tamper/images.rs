@@ -26,21 +26,26 @@ pub(crate) struct Vandal {
     agents: Table,
 }
 
-/// Wakes every image that the journal names, and reads every component.
+/// Wakes every image that the journal names, and reads every component, judgement and rulebook.
 fn wake_all(reader: &Reader) -> Result<(), String> {
-    let (mut images, mut components) = (BTreeSet::new(), BTreeSet::new());
+    let (mut images, mut others) = (BTreeSet::new(), BTreeSet::new());
     let read = reader.entries(0..u64::MAX, |_, bytes| {
         match Entry::read(bytes).map(|entry| entry.body) {
-            Ok(Body::ComponentAdmitted(body)) => drop(components.insert(body.component)),
+            Ok(Body::ComponentAdmitted(body)) => drop(others.insert(body.component)),
+            Ok(Body::RulebookInForce(body)) => drop(others.insert(body.rulebook)),
             Ok(Body::AgentCreated(body)) => images.extend(body.image),
-            Ok(Body::Turn(body)) => images.extend(body.image_before.into_iter().chain(body.image_after)),
+            Ok(Body::EffectOpened(body)) => drop(others.insert(body.judged)),
+            Ok(Body::Turn(body)) => {
+                others.insert(body.judged);
+                images.extend(body.image_before.into_iter().chain(body.image_after));
+            }
             _ => {}
         }
         ControlFlow::Continue(())
     });
     read.map_err(|why| why.to_string())?;
-    for component in &components {
-        reader.blob(component).map_err(|why| why.to_string())?;
+    for other in &others {
+        reader.blob(other).map_err(|why| why.to_string())?;
     }
     for name in &images {
         let image: Image =

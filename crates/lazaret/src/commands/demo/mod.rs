@@ -1,14 +1,22 @@
 //! `lazaret demo`
 
+mod rules;
+
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
+use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{Cause, Ending, Message, TapeEntry};
+use lazaret_gate::refusal::Code as RefusalCode;
 use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Outcome};
 use lazaret_guest::Engine;
-use lazaret_host::{Host, HostError, NewAgent, Selection, Turn, Verdict};
+use lazaret_host::{Host, HostError, NewAgent, Selection, Settings, Turn, Verdict};
+use lazaret_store::AgentRow;
+
+use rules::{Actor, PATIENCE_MS};
 
 use super::data_dir;
 use crate::cli::Cli;
@@ -29,9 +37,10 @@ pub(crate) struct Args {
 }
 
 /// The agent, as it comes out of `examples/mailbox`; CI builds it again and compares.
-const COMPONENT: &[u8] = include_bytes!("../../assets/mailbox.wasm");
+const COMPONENT: &[u8] = include_bytes!("../../../assets/mailbox.wasm");
 
-const GRANTS: [&str; 5] = ["storage", "clock", "log", "model:rehearsal/triage", "tool:mail.*"];
+const GRANTS: [&str; 6] =
+    ["storage", "clock", "log", "model:rehearsal/triage", "tool:mail.*", "http:collect.example.net"];
 
 /// The demo's own data root, gone when it is over.
 struct Scratch(PathBuf);
@@ -63,6 +72,9 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     ui.line(&ui.paint(Tone::Strong, "Lazaret: a stranger's agent, one gate, one journal"));
     demo.arrive()?;
     demo.work()?;
+    demo.backtest()?;
+    demo.denied()?;
+    demo.capped()?;
     demo.sleep_and_wake()?;
     demo.replay()?;
     demo.tamper()?;
@@ -105,18 +117,25 @@ impl Demo<'_> {
     }
 
     fn send(&self, host: &Host, text: &str) -> Result<Turn, Failure> {
+        self.send_to(host, &self.agent, text)
+    }
+
+    fn send_to(&self, host: &Host, agent: &AgentId, text: &str) -> Result<Turn, Failure> {
         let content_type = "text/plain; charset=utf-8".to_owned();
-        Ok(host.send(&self.agent, Message { sender: None, content_type, body: Bytes::from(text) })?)
+        Ok(host.send(agent, Message { sender: None, content_type, body: Bytes::from(text) })?)
+    }
+
+    fn create(&self, host: &Host, agent: &AgentId) -> Result<AgentRow, Failure> {
+        let grants = GRANTS.iter().map(|grant| grant.parse()).collect::<Result<Vec<_>, _>>();
+        let grants = grants.map_err(|why: lazaret_gate::grant::BadGrant| missing("arrives", why))?;
+        let budget = Budget { fuel: 200_000_000, ..Budget::default() };
+        let (agent, grants, caps) = (agent.clone(), Grants::new(grants), Caps::default());
+        Ok(host.create(NewAgent { agent, grants, budget, caps }, COMPONENT)?)
     }
 
     fn arrive(&mut self) -> Result<(), Failure> {
         self.beat("An agent arrives, and nobody vouches for it");
-        let host = self.host()?;
-        let grants = GRANTS.iter().map(|grant| grant.parse()).collect::<Result<Vec<_>, _>>();
-        let grants = grants.map_err(|why: lazaret_gate::grant::BadGrant| missing("arrives", why))?;
-        let budget = Budget { fuel: 200_000_000, ..Budget::default() };
-        let new = NewAgent { agent: self.agent.clone(), grants: Grants::new(grants), budget };
-        let row = host.create(new, COMPONENT)?;
+        let row = self.create(&self.host()?, &self.agent)?;
         let kb = COMPONENT.len() / 1000;
         self.say(&format!("mailbox.wasm, {kb} kB, BLAKE3 {}: inspected, compiled, admitted.", row.component.short()));
         self.say(&format!("It may ask for: {}", GRANTS.join(" · ")));
@@ -125,7 +144,14 @@ impl Demo<'_> {
 
     fn work(&mut self) -> Result<(), Failure> {
         self.beat("It sorts an inbox; whatever it asks passes the gate");
-        let turn = self.send(&self.host()?, "sort")?;
+        let actor = Arc::new(Actor::new());
+        let settings = Settings { patience_ms: PATIENCE_MS, person: Some(actor.clone()), ..Settings::default() };
+        let turn = self.send(&Host::open_with(&self.root, settings)?, "sort")?;
+        let asked: Vec<_> = turn.record.tape.iter().filter(|entry| entry.outcome.verdict() == "refusal").collect();
+        let expired = |entry: &&TapeEntry| matches!(&entry.outcome, Outcome::Refused(r) if r.code == RefusalCode::ApprovalExpired);
+        if !asked.iter().any(expired) {
+            return Err(missing("sorts an inbox", "no question expired"));
+        }
         let (mut permits, mut refusals) = (0, 0);
         for entry in &turn.record.tape {
             match &entry.outcome {
@@ -134,6 +160,8 @@ impl Demo<'_> {
             }
             self.show_ask(entry);
         }
+        self.say("Two of these were questions, on the terminal:");
+        self.show_questions(&actor);
         if permits < 5 || refusals != 1 {
             return Err(missing("sorts an inbox", format!("{permits} permits, {refusals} refusals")));
         }

@@ -1,0 +1,184 @@
+//! The circumstances of a turn that is happening: the rules in force, the clocks, and the people who can be asked.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lazaret_exec::{Recorded, Then};
+use lazaret_gate::ledger::{Point, Switch, Thrown};
+use lazaret_gate::policy::Facts;
+use lazaret_gate::record::{Body, RulebookInForce};
+use lazaret_gate::ruling::Asked;
+use lazaret_gate::stages::Matter;
+use lazaret_gate::{AgentId, Circumstance, Circumstances, Digest, Halt, Rulebook};
+use lazaret_store::{Batch, Change, Store, StoreError};
+
+use crate::asking::{self, Approvals, Asking, Person};
+use crate::books;
+use crate::rules::Rules;
+
+/// How a guest's code is confined: WebAssembly.
+const TIER: &str = "A";
+
+/// The day that is spent on: days since 1970, UTC.
+pub(crate) fn today() -> u32 {
+    u32::try_from(asking::now().moment.wall_ms / 86_400_000).unwrap_or(u32::MAX)
+}
+
+/// What every turn of a host shares.
+#[derive(Clone)]
+pub(crate) struct Station {
+    pub(crate) rules: Arc<Rules>,
+    pub(crate) approvals: Arc<Approvals>,
+    pub(crate) person: Option<Arc<dyn Person>>,
+    pub(crate) patience_ms: u64,
+    pub(crate) store: Arc<Store>,
+}
+
+type FindBook = Box<dyn FnMut(&Digest) -> Result<Arc<Rulebook>, String> + Send>;
+
+/// One turn's circumstances.
+pub(crate) struct Present {
+    station: Station,
+    agent: AgentId,
+    run: String,
+    /// How far the turn had come when it was cut off: up to there, things are as they were.
+    before: Then<FindBook>,
+    known: usize,
+    waited: Duration,
+    /// Somebody was asked in this turn.
+    asked: bool,
+}
+
+impl Drop for Present {
+    /// The run is over, and with it what was approved for it.
+    fn drop(&mut self) {
+        if self.asked {
+            self.station.approvals.end_run(&self.run);
+        }
+    }
+}
+
+impl Station {
+    /// The circumstances of a turn that goes on after `known`.
+    pub(crate) fn present(&self, agent: &AgentId, turn: u64, known: Recorded) -> Present {
+        let station = self.clone();
+        let find: FindBook = Box::new(move |digest| station.rulebook(digest));
+        Present {
+            station: self.clone(),
+            agent: agent.clone(),
+            run: format!("{agent}-{turn}"),
+            known: known.len(),
+            before: Then::new(known, find),
+            waited: Duration::ZERO,
+            asked: false,
+        }
+    }
+
+    /// A rulebook by its digest: the one in force, or one that was.
+    pub(crate) fn rulebook(&self, digest: &Digest) -> Result<Arc<Rulebook>, String> {
+        // Which one it has to be is known: nothing is looked at again.
+        let book = self.rules.last();
+        if book.digest() == *digest {
+            return Ok(book);
+        }
+        let bytes = self.store.blob(digest).map_err(|why| why.to_string())?;
+        books::read(&bytes).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+
+    /// Puts into the journal what happened to the rules and isn't there yet.
+    pub(crate) fn note(&self) -> Result<(), StoreError> {
+        let news = self.rules.news();
+        let (mut entries, mut changes) = (Vec::new(), Vec::new());
+        if let Some(book) = &news.book {
+            let files = book.files().map(str::to_owned).collect();
+            entries.push(Body::RulebookInForce(RulebookInForce { rulebook: book.digest(), files }));
+            changes.push(Change::Blob { digest: book.digest(), bytes: book.bytes().to_vec() });
+        }
+        entries.extend(news.events.iter().cloned().map(Body::SwitchChanged));
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let written = self.store.commit(Batch { entries, changes });
+        if written.is_err() {
+            self.rules.unwritten(news);
+        }
+        written.map(|_| ())
+    }
+
+    /// Why everything has to stop, if it has to.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        let switches = self.rules.switches();
+        let said = |thrown: &Thrown| thrown.say(Switch::All);
+        switches.all.as_ref().map(|thrown| format!("{}; `lazaret kill --lift all` lets agents go on", said(thrown)))
+    }
+
+    /// What holds now. A rulebook that is new is in the journal before anything is judged by it.
+    fn now(&self, run: &str) -> Result<Circumstance, Halt> {
+        let (book, switches) = self.rules.now();
+        self.note().map_err(|why| Halt::Unwritten(why.to_string()))?;
+        // To the second: a thousand asks of one turn are then judged in the same circumstances.
+        let time = asking::now().moment.wall_ms / 1000 * 1000;
+        let facts = Facts { run: run.to_owned(), tier: TIER.to_owned(), time, ..Facts::default() };
+        Ok(Circumstance { rulebook: book.digest(), facts, switches })
+    }
+}
+
+impl Present {
+    /// The day, run and turn that spending is booked on.
+    pub(crate) fn point(&self) -> Point {
+        Point { day: today(), run: self.run.clone(), turn: self.run.clone() }
+    }
+
+    /// How long people were waited for: that is not the guest's time.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    /// Why everything has to stop, if it has to.
+    pub(crate) fn stopped(&self) -> Option<String> {
+        self.station.stopped()
+    }
+}
+
+impl Circumstances for Present {
+    fn now(&mut self, number: u32) -> Result<Circumstance, Halt> {
+        if (number as usize) < self.known { self.before.now(number) } else { self.station.now(&self.run) }
+    }
+
+    fn rulebook(&mut self, digest: &Digest) -> Result<Arc<Rulebook>, Halt> {
+        self.before.rulebook(digest)
+    }
+
+    fn ask(&mut self, number: u32, matter: Matter<'_>, under: &Circumstance) -> Result<Asked, Halt> {
+        if (number as usize) < self.known {
+            return self.before.ask(number, matter, under);
+        }
+        #[expect(clippy::disallowed_methods, reason = "waiting for a person is measured on a real clock")]
+        let begun = Instant::now();
+        let asking = Asking {
+            agent: &self.agent,
+            matter,
+            under,
+            present: self.station.person.as_deref(),
+            patience_ms: self.station.patience_ms,
+        };
+        let mut unread = None;
+        let mut then = || match self.station.now(&self.run) {
+            Ok(now) => now,
+            Err(halt) => {
+                unread = Some(halt);
+                under.clone()
+            }
+        };
+        let over = || self.station.rules.killed(matter.effect).is_err();
+        self.asked = true;
+        let asked = self.station.approvals.ask(&asking, &mut then, &over);
+        #[expect(clippy::disallowed_methods, reason = "waiting for a person is measured on a real clock")]
+        let waited = begun.elapsed();
+        self.waited += waited;
+        match unread {
+            Some(halt) => Err(halt),
+            None => asked,
+        }
+    }
+}
