@@ -1,5 +1,6 @@
 //! The live executor of everything that isn't part of the turn's own transaction.
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -18,7 +19,8 @@ type Switched = Box<dyn Fn(&Effect) -> Option<Killed> + Send>;
 pub struct Outside {
     switched: Switched,
     started: Instant,
-    http: http::Client,
+    /// Made when it is needed: most turns send nothing.
+    http: OnceCell<http::Client>,
     tools: tools::Toolbox,
     environment: Vec<(String, String)>,
 }
@@ -29,7 +31,7 @@ impl Outside {
         Self {
             switched: Box::new(|_| None),
             started: Instant::now(),
-            http: http::Client::default(),
+            http: OnceCell::new(),
             tools: tools::Toolbox::new(tools),
             environment: Vec::new(),
         }
@@ -108,8 +110,8 @@ impl Executor for Outside {
             Effect::ModelGenerate(prompt) => Ok(Answer::Completion(model::generate(&prompt)?)),
             Effect::ToolsCall { name, arguments } => Ok(Answer::Result(self.tools.call(&name, &arguments)?)),
             Effect::HttpFetch(ref request) => {
-                let request = request.clone();
-                self.unless_killed(&effect, |killed| self.http.fetch(request, killed)).map(Answer::Response)
+                let (client, request) = (self.http.get_or_init(http::Client::default), request.clone());
+                self.unless_killed(&effect, |killed| client.fetch(request, killed)).map(Answer::Response)
             }
             inside @ (Effect::StorageGet { .. }
             | Effect::StorageSet { .. }
