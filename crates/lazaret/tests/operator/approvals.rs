@@ -158,10 +158,11 @@ fn a_crash_between_the_yes_and_the_end_needs_another_yes() {
     server.wait_for_request();
     turn.crash();
     // The request may be made again, but not on the same yes: the turn is taken up with a question of its own.
-    let recovery = scene.start(&["--patience", "2", "agent", "send", "a", "recall"]);
+    let recovery = scene.start(&["agent", "send", "a", "recall"]);
     let another = scene.question();
     assert_ne!(another, id);
     assert_eq!(scene.run(&["approvals", "approve", &id]).code, 9, "the old yes is spent");
+    scene.done(&["approvals", "deny", &another]);
     let said = recovery.end();
     assert!(said.flat.contains("turn 1 of `a` was cut off and is now finished"), "{}", said.text);
     assert_eq!(server.more_requests(), 0, "one yes, one request");
