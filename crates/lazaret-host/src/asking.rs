@@ -4,7 +4,6 @@
 //! terminal that the turn runs in or from another process, by putting a signed decision beside it. Nothing in the folder is
 //! believed for lying there: a decision counts by its signature over the question that this process itself asked.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -20,6 +19,7 @@ use lazaret_gate::{AgentId, Bytes, Circumstance, Halt, canonical};
 use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
+use crate::files;
 
 /// The folder of questions and answers.
 const FOLDER: &str = "approvals";
@@ -132,13 +132,14 @@ impl Approvals {
         let folder = root.join(FOLDER);
         make_folder(&folder).map_err(wrong)?;
         let path = root.join(KEY);
-        let seed = match read_file(&path).map_err(wrong)? {
+        let unread = |why| HostError::Approvals(format!("`{}`: {why}", path.display()));
+        let seed = match read_file(&path).map_err(unread)? {
             Some(seed) => seed.as_slice().try_into().map_err(|_| {
                 HostError::Approvals(format!("`{}` has {} bytes, not the 32 of a key", path.display(), seed.len()))
             })?,
             None => {
                 let seed = random::<32>()?;
-                write_file(&path, &seed).map_err(wrong)?;
+                files::write(&path, &seed).map_err(wrong)?;
                 seed
             }
         };
@@ -266,7 +267,7 @@ impl Approvals {
         let question = self.draft(asking).map_err(|why| stopped(why.to_string()))?;
         let path = self.file(&question, "question");
         let bytes = question.encode().map_err(|why| stopped(why.to_string()))?;
-        write_file(&path, &bytes).map_err(|why| stopped(why.to_string()))?;
+        files::write(&path, &bytes).map_err(|why| stopped(why.to_string()))?;
         let mut ignored = Vec::new();
         let answer = self.wait(asking, &question, over, &mut ignored);
         let (at, then) = (now(), then());
@@ -276,7 +277,7 @@ impl Approvals {
             let standing = Standing { question: question.clone(), answer: answer.clone() };
             if let Ok(bytes) = canonical::encode(&standing) {
                 // If it can't be kept, the next one is asked again.
-                let _ = write_file(&self.file(&question, "standing"), &bytes);
+                let _ = files::write(&self.file(&question, "standing"), &bytes);
             }
         }
         Ok(Asked { question, answer, at, then, ignored })
@@ -405,38 +406,15 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-#[expect(clippy::disallowed_types, reason = "questions and answers lie in the data root")]
 fn read_file(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(why) => return Err(why),
-    };
-    let mut bytes = Vec::new();
-    file.take(MAX_FILE).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    Ok(files::read(path, MAX_FILE)?.map(|(bytes, _)| bytes))
 }
 
-/// Whole or not at all, for nobody else, and still there after the power went.
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "questions and answers lie in the data root")]
-pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let part = path.with_extension(format!("part-{}", std::process::id()));
-    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&part, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-    written?;
-    std::fs::File::open(path.parent().unwrap_or(path))?.sync_all()
-}
-
-/// The same, unless something lies there: then it stays, and the answer is `false`.
+/// Whole or not at all, unless something lies there: then it stays, and the answer is `false`.
 #[expect(clippy::disallowed_methods, reason = "questions and answers lie in the data root")]
 fn place_file(path: &Path, bytes: &[u8]) -> std::io::Result<bool> {
     let whole = path.with_extension(format!("new-{}", std::process::id()));
-    write_file(&whole, bytes)?;
+    files::write(&whole, bytes)?;
     let placed = std::fs::hard_link(&whole, path);
     remove(&whole);
     match placed {

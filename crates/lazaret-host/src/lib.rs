@@ -7,6 +7,7 @@ mod asking;
 mod books;
 mod bundles;
 mod error;
+mod files;
 mod host;
 mod limits;
 mod live;

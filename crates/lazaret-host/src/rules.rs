@@ -1,7 +1,6 @@
 //! What the operator says: the data root's `policy` folder and the kill switches, read again whenever they change.
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use rustix::fs::inotify;
 
 use crate::books;
 use crate::error::HostError;
+use crate::files;
 use crate::host::lock;
 use crate::switchboard::Board;
 
@@ -245,25 +245,25 @@ fn in_file(file: &str, what: impl std::fmt::Display) -> Problem {
 }
 
 /// Every file of the folder. Names that begin with a dot, and editors' copies, are not rules.
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the operator's rules lie in the data root")]
+#[expect(clippy::disallowed_methods, reason = "the operator's rules lie in the data root")]
 fn read_folder(folder: &Path) -> Result<BTreeMap<String, String>, Vec<Problem>> {
     let wrong = |what: &dyn std::fmt::Display| vec![in_file(FOLDER, what)];
-    let mut files = BTreeMap::new();
+    let mut texts = BTreeMap::new();
     for entry in std::fs::read_dir(folder).map_err(|why| wrong(&why))? {
         let entry = entry.map_err(|why| wrong(&why))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.starts_with('.') || name.ends_with('~') {
             continue;
         }
-        if files.len() == MAX_FILES {
+        if texts.len() == MAX_FILES {
             return Err(wrong(&format!("there are more than {MAX_FILES} files")));
         }
-        let mut text = String::new();
-        let file = std::fs::File::open(entry.path()).map_err(|why| vec![in_file(&name, why)])?;
         // One byte more than allowed, so that too much is told from just enough.
-        let most = policy::MAX_FILE as u64 + 1;
-        file.take(most).read_to_string(&mut text).map_err(|why| vec![in_file(&name, why)])?;
-        files.insert(name, text);
+        let read = files::read(&entry.path(), policy::MAX_FILE as u64 + 1).map_err(|why| vec![in_file(&name, why)])?;
+        // One that is gone by now is no rule.
+        let Some((bytes, _)) = read else { continue };
+        let text = String::from_utf8(bytes).map_err(|_| vec![in_file(&name, "it is not text")])?;
+        texts.insert(name, text);
     }
-    Ok(files)
+    Ok(texts)
 }

@@ -1,7 +1,6 @@
 //! The kill switches of a data root. They lie in a file that is read whoever has the root open, so that anybody who may
 //! write there can stop everything at once; what happened to them goes from there into the journal.
 
-use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
@@ -9,6 +8,7 @@ use lazaret_gate::ledger::{Switch, SwitchEvent, Switches, Thrown};
 use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
+use crate::files;
 
 /// The switches as they stand.
 const FILE: &str = "switches.json";
@@ -90,7 +90,7 @@ pub fn set_switch(root: &Path, event: &SwitchEvent) -> Result<Switches, HostErro
     let old = board.events.len().saturating_sub(MAX_EVENTS);
     board.events.drain(..old);
     let bytes = serde_json::to_vec_pretty(&board).map_err(|why| HostError::Rules(why.to_string()))?;
-    write_file(root, &bytes).map_err(wrong)?;
+    files::write(&root.join(FILE), &bytes).map_err(wrong)?;
     Ok(board.switches)
 }
 
@@ -108,29 +108,10 @@ fn lock_file(path: &Path) -> std::io::Result<std::fs::File> {
 }
 
 /// The file and when it was changed.
-#[expect(clippy::disallowed_types, reason = "the operator's switches lie in the data root")]
 fn read_file(path: &Path) -> std::io::Result<Option<(Vec<u8>, u64)>> {
-    let file = match std::fs::File::open(path) {
-        Ok(file) => file,
-        Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(why) => return Err(why),
-    };
-    let changed = file.metadata()?.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES).read_to_end(&mut bytes)?;
+    let Some((bytes, about)) = files::read(path, MAX_BYTES)? else { return Ok(None) };
+    let changed = about.modified()?.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     Ok(Some((bytes, changed)))
-}
-
-/// Whole or not at all, and on disk.
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "the operator's switches lie in the data root")]
-fn write_file(root: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    let part = root.join(format!("{FILE}.part"));
-    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    std::fs::rename(&part, root.join(FILE))?;
-    std::fs::File::open(root)?.sync_all()
 }
 
 #[cfg(test)]
@@ -172,7 +153,7 @@ mod tests {
         let by_hand = Board::default();
         let told = by_hand.since(&thrown, Some(&last));
         assert_eq!(told.len(), 1, "{told:?}");
-        write_file(dir.path(), b"{\"switches\":").unwrap();
+        files::write(&dir.path().join(FILE), b"{\"switches\":").unwrap();
         let board = Board::read(dir.path()).unwrap();
         let all = board.switches.all.as_ref().unwrap();
         assert!(all.by == "the host" && all.reason.contains("damaged"), "{all:?}");
