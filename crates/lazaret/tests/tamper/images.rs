@@ -65,7 +65,7 @@ fn take_turn(root: &Path, agent: &str) -> Result<(), String> {
 
 impl Vandal {
     pub(crate) fn new(world: &World, at: &Path) -> Self {
-        let copy = Copy::new(&world.root, at);
+        let copy = Copy::new(&world.still, at);
         let original = Store::open_read_only(&world.root).expect("a data root");
         wake_all(&original).expect("every image wakes before");
         Self { original, copy, blobs: world.table(&BLOBS), agents: world.table(&AGENTS) }

@@ -66,7 +66,7 @@ impl<'a> Vandal<'a> {
     pub(crate) fn new(world: &'a World, at: &Path) -> Self {
         let original =
             Tables { journal: world.table(&JOURNAL), head: world.table(&HEAD), checkpoints: world.table(&CHECKPOINTS) };
-        let copy = Copy::new(&world.root, at);
+        let copy = Copy::new(&world.still, at);
         check(&copy.root).expect("nothing is wrong before");
         Self { world, copy, original }
     }

@@ -15,6 +15,9 @@ use crate::station;
 pub(crate) struct World {
     _dir: tempfile::TempDir,
     pub(crate) root: PathBuf,
+    /// A copy of it that nobody opens, so that it can be copied at any time: SQLite's own files come and go beside a
+    /// database that is open.
+    pub(crate) still: PathBuf,
     /// Rows of `head`, each with a signature that was good in its time.
     pub(crate) heads: Vec<Row>,
     /// Turns of two agents and a stateless one.
@@ -96,7 +99,7 @@ fn export(root: &Path, turns: &[&str]) -> Vec<u8> {
 impl World {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let (root, other) = (dir.path().join("data"), dir.path().join("other"));
+        let [root, other, still] = ["data", "other", "still"].map(|name| dir.path().join(name));
         let heads = live(&root);
         live(&other);
         let small = export(&root, &["alpha:1-2"]);
@@ -104,7 +107,8 @@ impl World {
         let other = export(&other, &["alpha", "beta", "gamma"]);
         let log = root.join("lazaret.db-wal");
         assert!(std::fs::metadata(&log).map_or(0, |log| log.len()) == 0, "everything is in the database's own file");
-        Self { _dir: dir, root, heads, bundle, small, other }
+        station::copy_dir(&root, &still);
+        Self { _dir: dir, root, still, heads, bundle, small, other }
     }
 
     pub(crate) fn table(&self, shape: &'static crate::rows::Shape) -> Table {
