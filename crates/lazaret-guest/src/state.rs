@@ -201,6 +201,7 @@ impl State {
             if heap.len() != len {
                 heap.set_len(len)?;
             }
+            heap.expect_writes(memory.pages.iter().map(|page| page.index));
             for page in memory.pages {
                 heap.write_page(page.index, &page.bytes)?;
             }

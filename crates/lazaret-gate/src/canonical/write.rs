@@ -2,17 +2,19 @@
 //! field goes straight to the output, and an object is only put in order at its end if its fields weren't: records are
 //! written and compared on every turn's path.
 
-use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
-use std::io::Write as _;
 
 use serde::ser::{self, Serialize};
 
 use crate::limits::MAX_EXACT;
 
+/// Fields of objects that are open at the same time, in most records.
+const USUAL_FIELDS: usize = 48;
+
 /// Appends a value.
 pub(super) fn write<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Unwritable> {
-    value.serialize(Writer { out })
+    value.serialize(Writer { out, fields: &mut Vec::with_capacity(USUAL_FIELDS) })
 }
 
 /// A value that has no canonical form.
@@ -40,6 +42,8 @@ fn inexact(number: impl fmt::Display) -> Unwritable {
 
 struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    /// Of all objects that are open, the innermost one's last.
+    fields: &'a mut Vec<Field>,
 }
 
 impl<'a> Writer<'a> {
@@ -50,30 +54,34 @@ impl<'a> Writer<'a> {
 
     fn number<N: Copy + fmt::Display + TryInto<u64>>(self, number: N) -> Result<(), Unwritable> {
         match number.try_into() {
-            Ok(whole) if whole <= MAX_EXACT => write!(self.out, "{whole}").map_err(|why| Unwritable(why.to_string())),
+            Ok(whole) if whole <= MAX_EXACT => plain(self.out, &whole),
             _ => Err(inexact(number)),
         }
     }
 
-    /// `fields`: how many an object will have, as far as that is known.
-    fn open(self, kind: Kind, fields: usize) -> Compound<'a> {
+    fn open(self, kind: Kind) -> Compound<'a> {
         let end = kind.closed_by();
-        Compound::begin(self.out, kind, end, fields)
+        Compound::begin(self, kind, end)
     }
 
     /// An object whose only key names the variant.
-    fn open_variant(self, variant: &'static str, kind: Kind, fields: usize) -> Result<Compound<'a>, Unwritable> {
+    fn open_variant(self, variant: &'static str, kind: Kind) -> Result<Compound<'a>, Unwritable> {
         self.out.push(b'{');
         string(self.out, variant)?;
         self.out.push(b':');
         let end = if kind == Kind::Object { "}}" } else { "]}" };
-        Ok(Compound::begin(self.out, kind, end, fields))
+        Ok(Compound::begin(self, kind, end))
     }
 }
 
 /// RFC 8785 escapes what JSON must escape and nothing else, in the way that `serde_json` does.
 fn string(out: &mut Vec<u8>, text: &str) -> Result<(), Unwritable> {
-    serde_json::to_writer(out, text).map_err(|why| Unwritable(why.to_string()))
+    plain(out, text)
+}
+
+/// What `serde_json` writes canonically by itself: texts and whole numbers.
+fn plain<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Unwritable> {
+    serde_json::to_writer(out, value).map_err(|why| Unwritable(why.to_string()))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -91,37 +99,54 @@ impl Kind {
 /// A list or an object that is being written.
 struct Compound<'a> {
     out: &'a mut Vec<u8>,
+    fields: &'a mut Vec<Field>,
     kind: Kind,
     end: &'static str,
     /// Where the first item begins.
     start: usize,
-    /// Keys, and where `"key":value` begins and ends.
-    fields: Vec<Field>,
+    /// Where this object's fields begin among those of all that are open.
+    first: usize,
 }
 
+/// Where `"key":value` stands in the output.
+#[derive(Clone, Copy)]
 struct Field {
-    key: Cow<'static, str>,
-    ascii: bool,
     begins: usize,
+    colon: usize,
     ends: usize,
+    /// The key is ASCII with nothing escaped.
+    plain: bool,
 }
 
 impl Field {
-    /// By UTF-16 code units, as RFC 8785 says. For ASCII, which all of our own keys are, that is by bytes.
-    fn precedes(&self, other: &Self) -> std::cmp::Ordering {
-        if self.ascii && other.ascii {
-            self.key.cmp(&other.key)
+    /// The key, without its quotes.
+    fn key<'a>(&self, out: &'a [u8]) -> &'a [u8] {
+        out.get(self.begins + 1..self.colon - 1).unwrap_or_default()
+    }
+
+    fn text(&self, out: &[u8]) -> String {
+        serde_json::from_slice(&out[self.begins..self.colon]).unwrap_or_default()
+    }
+
+    /// By UTF-16 code units, as RFC 8785 says. For plain keys, which all of our own are, that is by bytes.
+    fn order(&self, other: &Self, out: &[u8]) -> Ordering {
+        if self.plain && other.plain {
+            self.key(out).cmp(other.key(out))
         } else {
-            self.key.encode_utf16().cmp(other.key.encode_utf16())
+            self.text(out).encode_utf16().cmp(other.text(out).encode_utf16())
         }
     }
 }
 
 impl<'a> Compound<'a> {
-    fn begin(out: &'a mut Vec<u8>, kind: Kind, end: &'static str, fields: usize) -> Self {
+    fn begin(writer: Writer<'a>, kind: Kind, end: &'static str) -> Self {
+        let Writer { out, fields } = writer;
         out.push(if kind == Kind::Object { b'{' } else { b'[' });
-        let start = out.len();
-        Self { out, kind, end, start, fields: Vec::with_capacity(fields) }
+        Self { start: out.len(), first: fields.len(), out, fields, kind, end }
+    }
+
+    fn write<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unwritable> {
+        value.serialize(Writer { out: self.out, fields: self.fields })
     }
 
     fn comma(&mut self) {
@@ -132,20 +157,26 @@ impl<'a> Compound<'a> {
 
     fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unwritable> {
         self.comma();
-        write(self.out, value)
+        self.write(value)
     }
 
-    fn key(&mut self, key: Cow<'static, str>) -> Result<(), Unwritable> {
+    fn key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Unwritable> {
         self.comma();
         let begins = self.out.len();
-        string(self.out, &key)?;
+        self.write(key)?;
+        let colon = self.out.len();
+        let spelled = &self.out[begins..];
+        if spelled.first() != Some(&b'"') {
+            return Err(Unwritable("a key that is no text".to_owned()));
+        }
+        let plain = spelled.is_ascii() && !spelled.contains(&b'\\');
         self.out.push(b':');
-        self.fields.push(Field { ascii: key.is_ascii(), key, begins, ends: begins });
+        self.fields.push(Field { begins, colon, ends: colon, plain });
         Ok(())
     }
 
     fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unwritable> {
-        write(self.out, value)?;
+        self.write(value)?;
         let ends = self.out.len();
         self.fields.last_mut().ok_or_else(|| Unwritable("a value without its key".to_owned()))?.ends = ends;
         Ok(())
@@ -154,26 +185,33 @@ impl<'a> Compound<'a> {
     fn close(mut self) -> Result<(), Unwritable> {
         if self.kind == Kind::Object {
             self.sort()?;
+            self.fields.truncate(self.first);
         }
         self.out.extend_from_slice(self.end.as_bytes());
         Ok(())
     }
 
     fn sort(&mut self) -> Result<(), Unwritable> {
-        if self.fields.is_sorted_by(|one, next| one.precedes(next).is_lt()) {
+        let Self { out, fields, start, first, .. } = self;
+        let fields = &mut fields[*first..];
+        if fields.is_sorted_by(|one, next| one.order(next, out).is_lt()) {
             return Ok(());
         }
-        self.fields.sort_by(Field::precedes);
-        if let Some(twice) = self.fields.windows(2).find(|pair| pair[0].key == pair[1].key) {
-            return Err(Unwritable(format!("the key {:?} stands twice", twice[0].key)));
+        fields.sort_by(|one, next| one.order(next, out));
+        if let Some(twice) = fields.windows(2).find(|pair| pair[0].order(&pair[1], out).is_eq()) {
+            return Err(Unwritable(format!("the key {:?} stands twice", twice[0].text(out))));
         }
-        let unsorted = self.out.split_off(self.start);
-        for field in &self.fields {
-            if self.out.len() > self.start {
-                self.out.push(b',');
+        // In order behind what is there, and then over it: no other room is needed.
+        let unsorted = out.len();
+        for field in fields {
+            if out.len() > unsorted {
+                out.push(b',');
             }
-            self.out.extend_from_slice(&unsorted[field.begins - self.start..field.ends - self.start]);
+            out.extend_from_within(field.begins..field.ends);
         }
+        let sorted = out.len() - unsorted;
+        out.copy_within(unsorted.., *start);
+        out.truncate(*start + sorted);
         Ok(())
     }
 }
@@ -279,21 +317,21 @@ impl<'a> ser::Serializer for Writer<'a> {
         self.out.push(b'{');
         string(self.out, variant)?;
         self.out.push(b':');
-        write(self.out, value)?;
+        value.serialize(Writer { out: &mut *self.out, fields: self.fields })?;
         self.out.push(b'}');
         Ok(())
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::List, 0))
+        Ok(self.open(Kind::List))
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::List, 0))
+        Ok(self.open(Kind::List))
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::List, 0))
+        Ok(self.open(Kind::List))
     }
 
     fn serialize_tuple_variant(
@@ -303,15 +341,15 @@ impl<'a> ser::Serializer for Writer<'a> {
         variant: &'static str,
         _: usize,
     ) -> Result<Compound<'a>, Unwritable> {
-        self.open_variant(variant, Kind::List, 0)
+        self.open_variant(variant, Kind::List)
     }
 
     fn serialize_map(self, _: Option<usize>) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::Object, 0))
+        Ok(self.open(Kind::Object))
     }
 
-    fn serialize_struct(self, _: &'static str, fields: usize) -> Result<Compound<'a>, Unwritable> {
-        Ok(self.open(Kind::Object, fields))
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Compound<'a>, Unwritable> {
+        Ok(self.open(Kind::Object))
     }
 
     fn serialize_struct_variant(
@@ -319,9 +357,9 @@ impl<'a> ser::Serializer for Writer<'a> {
         _: &'static str,
         _: u32,
         variant: &'static str,
-        fields: usize,
+        _: usize,
     ) -> Result<Compound<'a>, Unwritable> {
-        self.open_variant(variant, Kind::Object, fields)
+        self.open_variant(variant, Kind::Object)
     }
 }
 
@@ -382,11 +420,7 @@ impl ser::SerializeMap for Compound<'_> {
     type Error = Unwritable;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Unwritable> {
-        let mut spelled = Vec::new();
-        write(&mut spelled, key)?;
-        let text =
-            serde_json::from_slice::<String>(&spelled).map_err(|_| Unwritable("a key that is no text".to_owned()))?;
-        self.key(text.into())
+        self.key(key)
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Unwritable> {
@@ -403,7 +437,7 @@ impl ser::SerializeStruct for Compound<'_> {
     type Error = Unwritable;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Unwritable> {
-        self.key(key.into())?;
+        self.key(key)?;
         self.value(value)
     }
 
@@ -417,7 +451,7 @@ impl ser::SerializeStructVariant for Compound<'_> {
     type Error = Unwritable;
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, key: &'static str, value: &T) -> Result<(), Unwritable> {
-        self.key(key.into())?;
+        self.key(key)?;
         self.value(value)
     }
 

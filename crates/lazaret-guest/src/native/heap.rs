@@ -13,6 +13,7 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, ftruncate, memfd_create};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::{
@@ -32,6 +33,9 @@ pub const MAX_HEAP_BYTES: usize = 1 << 32;
 /// The most memories one `with_heaps` may create. Real components have one per language runtime inside; each costs
 /// four mappings out of a process-wide 65,530.
 pub const MAX_MEMORIES: usize = 32;
+
+/// Pages that are copied before anybody asks. More than that a guest seldom writes again, all of them.
+pub const MAX_HOT_PAGES: usize = 64;
 
 /// What can go wrong with a heap.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +96,8 @@ pub struct HeapFile {
     len: usize,
     /// No other heap file of this process has it, ever: a descriptor's number is used again.
     id: u64,
+    /// Pages that the last turn wrote, as runs: the next one most likely writes them again.
+    hot: Vec<Range<u32>>,
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);
@@ -100,7 +106,7 @@ impl HeapFile {
     /// A heap of `len` zero bytes.
     pub fn new(len: usize) -> Result<HeapFile, HeapError> {
         let file = nameless_file().map_err(system("create a heap file"))?;
-        let mut heap = HeapFile { file, len: 0, id: NEXT_ID.fetch_add(1, Ordering::Relaxed) };
+        let mut heap = HeapFile { file, len: 0, id: NEXT_ID.fetch_add(1, Ordering::Relaxed), hot: Vec::new() };
         heap.set_len(len)?;
         Ok(heap)
     }
@@ -133,6 +139,22 @@ impl HeapFile {
             return fallocate(&self.file, flags, offset, PAGE as u64).map_err(system("clear a page of a heap file"));
         }
         write_all_at(&self.file, page, offset).map_err(system("write a page of a heap file"))
+    }
+
+    /// Says which pages a turn wrote, ascending: when the heap is woken next, they get copies of their own at once, instead
+    /// of one by one when the guest touches them. A page too many costs its copy; it is compared like any other.
+    pub fn expect_writes(&mut self, pages: impl IntoIterator<Item = u32>) {
+        self.hot.clear();
+        for page in pages.into_iter().take(MAX_HOT_PAGES) {
+            match self.hot.last_mut() {
+                Some(run) if run.end == page => run.end += 1,
+                _ => self.hot.push(page..page + 1),
+            }
+        }
+    }
+
+    pub(super) fn hot(&self) -> &[Range<u32>] {
+        &self.hot
     }
 
     /// Reads one page.
@@ -362,6 +384,7 @@ pub fn with_heaps<T: 'static, R>(
     for heap in heaps.iter().filter(|heap| heap.region.has_source()) {
         // SAFETY: `store` is borrowed exclusively here and owns the memory, so no guest runs and no reference lives.
         unsafe { heap.region.discard() }.map_err(system("put a woken heap back to its source"))?;
+        heap.region.expect_writes();
     }
     Ok((result, heaps))
 }

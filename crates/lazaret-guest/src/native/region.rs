@@ -6,7 +6,7 @@
 //! ```
 //! The whole is reserved once, so the base never moves; growing only opens more of what is reserved.
 
-use super::heap::{HeapFile, WASM_PAGE};
+use super::heap::{HeapFile, PAGE, WASM_PAGE};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 use std::cell::RefCell;
@@ -139,6 +139,23 @@ impl Region {
         }
         // SAFETY: the range is our own mapping, and by the caller's word nobody watches it change.
         unsafe { madvise(self.base().cast(), self.size(), Advice::LinuxDontNeed) }
+    }
+
+    /// Gives the pages that the last turn wrote copies of their own, a run at a time. A guest that touches them then
+    /// faults neither to read nor to write, and no processor has to be told that a page was replaced. It is only advice:
+    /// where the kernel doesn't take it, they are copied when they are written.
+    pub(super) fn expect_writes(&self) {
+        let runs = self.source.as_ref().map_or(&[][..], |file| file.hot());
+        for run in runs {
+            let (start, end) = (run.start as usize * PAGE, run.end as usize * PAGE);
+            if end > self.size() {
+                return;
+            }
+            // SAFETY: the range is within our own mapping, readable and writable, and its content stays the same.
+            if unsafe { madvise(self.base().add(start).cast(), end - start, Advice::LinuxPopulateWrite) }.is_err() {
+                return;
+            }
+        }
     }
 
     /// The address of the memory's byte 0. It never changes.

@@ -102,6 +102,24 @@ fn exactly_the_written_pages_are_changed() {
 }
 
 #[test]
+fn pages_that_will_be_written_are_copied_before_and_hold_what_they_held() {
+    let _process = shared();
+    let module = module(&kernel_engine(), GUEST);
+    let mut file = full_file(MIB);
+    let before: Vec<_> = Live::wake(&module, vec![file.clone()]).pages();
+    let past_the_end = (MIB / PAGE) as u32 + 7;
+    Arc::get_mut(&mut file).unwrap().expect_writes([0, 1, 2, 77, past_the_end]);
+    let mut live = Live::wake(&module, vec![file.clone()]);
+    assert_eq!(live.changed(), [0, 1, 2, 77], "they are the memory's own, and no page is that isn't there");
+    assert_eq!(live.pages(), before);
+    live.poke(77 * PAGE, 99);
+    live.poke(78 * PAGE, 99);
+    assert_eq!(live.changed(), [0, 1, 2, 77, 78]);
+    drop(live);
+    assert_eq!(Live::wake(&module, vec![file]).pages(), before, "what was written there is gone with the instance");
+}
+
+#[test]
 fn more_changes_than_one_kernel_answer_holds() {
     let _process = shared();
     let module = module(&kernel_engine(), GUEST);
