@@ -341,12 +341,18 @@ def caps(value):
         raise Bad("V9", "too many rails, or money without a currency")
 
 
+CREATED = {"agent": agent, "component": digest, "world": WORLD, "engine": digest, "grants": grants, "budget": BUDGET,
+           "caps": caps, "image": nullable(digest)}
 CLOSED = record({"agent": agent, "turn": U64, "number": U32, "outcome": OUTCOME})
 BODY = tagged({
     "genesis": record({"format": text, "key": text}),
     "component-admitted": record({"component": digest, "size": U64, "world": WORLD, "engine": digest}),
-    "agent-created": record({"agent": agent, "component": digest, "world": WORLD, "engine": digest,
-                             "grants": grants, "budget": BUDGET, "caps": caps, "image": nullable(digest)}),
+    "agent-created": record(CREATED),
+    "agent-forked": record(dict(CREATED, **{"from": agent, "turn": U64, "entry": digest})),
+    "agent-rolled-back": record({"agent": agent, "by": text, "to": U64, "entry": digest, "image": digest, "taken": U64,
+                                 "previous": digest}),
+    "agent-quarantined": record({"agent": agent, "by": text, "reason": text}),
+    "agent-woken": record({"agent": agent, "by": text}),
     "agent-removed": record({"agent": agent}),
     "rulebook-in-force": record({"rulebook": digest, "files": items(text)}),
     "switch-changed": record({"switch": choice("spend", "all"), "change": choice("thrown", "lifted"), "by": text,

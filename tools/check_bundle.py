@@ -152,73 +152,134 @@ def read_blobs(lines, blake3):
 
 
 def check_entries(key, entries):
-    """The journal's beginning, and each agent's life. Returns the turns."""
+    """The journal's beginning, and each agent's life. Returns the entries' bodies and which forks can be compared."""
     first = entries[0][0] if entries else None
     if first is None or first["seq"] != 0 or "genesis" not in first["body"]:
         raise Bad("E5", "the journal's first entry is missing")
     genesis = first["body"]["genesis"]
     if genesis != {"format": JOURNAL_FORMAT, "key": key} or first["prev"] != NO_ENTRY:
         raise Bad("E5", "the journal's first entry has another key, another format or a predecessor")
-    agents, turns = {}, []
+    lives = Lives()
     for entry, hashed in entries[1:]:
         kind, body = next(iter(entry["body"].items()))
         try:
             if kind == "genesis":
                 raise Bad("E6", "a second beginning")
-            if kind == "agent-created":
-                check_created(agents, body, hashed)
-            elif kind == "agent-removed" and body["agent"] in agents:
-                agents[body["agent"]]["removed"] = True
-            elif kind == "turn":
-                if body["agent"] not in agents:
-                    raise Bad("T2", "its agent's creation is missing")
-                check_turn(agents[body["agent"]], body)
-                agents[body["agent"]].update(last=body, hash=hashed)
-                turns.append(body)
+            lives.follow(kind, body, hashed)
         except Bad as bad:
             bad.path.insert(0, "entry %d" % entry["seq"])
             raise
-    return turns
+    for (agent, turn), shown in lives.named:
+        if not shown and (agent, turn) in lives.left:
+            raise Bad("T9", "turn %d of `%s` comes after the entry that goes back to it" % (turn, agent))
+    return lives
 
 
-def check_created(agents, created, hashed):
-    if created["agent"] in agents:
-        raise Bad("T1", "agent `%s` is created twice" % created["agent"])
-    if (created["image"] is not None) != (created["world"] == "durable"):
-        raise Bad("T6", "a durable agent has an image, another has none")
-    agents[created["agent"]] = {"created": created, "last": None, "hash": hashed, "removed": False}
+class Lives:
+    """Each agent's life, followed through the entries of a bundle."""
+
+    def __init__(self):
+        self.agents, self.turns, self.forks = {}, [], []
+        # What an agent was like after a turn (0: at first): the entry's hash, and the image.
+        self.left = {}
+        # Agent and turn that a fork or rollback names, and whether the bundle has that turn's entry before it.
+        self.named = []
+
+    def follow(self, kind, body, hashed):
+        known = self.agents.get(body.get("agent"))
+        if kind in ("agent-created", "agent-forked"):
+            self.born(body, hashed)
+            if kind == "agent-forked":
+                self.forked(body)
+        elif kind == "agent-rolled-back":
+            self.rolled_back(known, body, hashed)
+        elif kind == "agent-removed" and known:
+            known["removed"], known["quarantined"] = True, False
+        elif kind in ("agent-quarantined", "agent-woken") and known:
+            known["quarantined"] = kind == "agent-quarantined"
+        elif kind == "turn":
+            if known is None:
+                raise Bad("T2", "its agent's creation is missing")
+            check_turn(known, body)
+            known.update(taken=body["turn"], hash=hashed, image=body["image_after"])
+            self.left[body["agent"], body["turn"]] = (hashed, body["image_after"])
+            self.turns.append(body)
+
+    def born(self, created, hashed):
+        if created["agent"] in self.agents:
+            raise Bad("T1", "agent `%s` is created twice" % created["agent"])
+        if (created["image"] is not None) != (created["world"] == "durable"):
+            raise Bad("T6", "a durable agent has an image, another has none")
+        self.agents[created["agent"]] = {"created": created, "taken": 0, "hash": hashed, "image": created["image"],
+                                         "removed": False, "quarantined": False}
+        self.left[created["agent"], 0] = (hashed, created["image"])
+
+    def forked(self, fork):
+        source = self.agents.get(fork["from"])
+        if fork["from"] == fork["agent"]:
+            raise Bad("T10", "agent `%s` is made from itself" % fork["agent"])
+        if source and any(fork[key] != source["created"][key] for key in TERMS + ("world",)):
+            raise Bad("T10", "the fork's component, world, engine, grants or budget are not its source's")
+        left = self.left.get((fork["from"], fork["turn"]))
+        if left and left[0] != fork["entry"]:
+            raise Bad("T9", "turn %d of `%s` is another entry than the one that it names" % (fork["turn"], fork["from"]))
+        self.named.append(((fork["from"], fork["turn"]), left is not None))
+        self.forks.append((fork, left[1] if left else None))
+
+    def rolled_back(self, known, back, hashed):
+        if known is None:
+            raise Bad("T2", "its agent's creation is missing")
+        if known["removed"]:
+            raise Bad("T8", "its agent was removed before it")
+        if known["created"]["world"] != "durable":
+            raise Bad("T6", "a stateless agent has no image to go back to")
+        if (back["to"] > back["taken"] or back["taken"] < known["taken"]
+                or (back["taken"] == known["taken"] and back["previous"] != known["hash"])):
+            raise Bad("T5", "the rollback to turn %d doesn't follow the agent's turn before it" % back["to"])
+        left = self.left.get((back["agent"], back["to"]))
+        if left and left != (back["entry"], back["image"]):
+            raise Bad("T9", "turn %d of `%s` left another image than the one it names" % (back["to"], back["agent"]))
+        known.update(taken=back["taken"], hash=hashed, image=back["image"])
+        self.named.append(((back["agent"], back["to"]), left is not None))
+
+
+TERMS = ("component", "engine", "grants", "budget")
 
 
 def check_turn(known, turn):
-    created, last = known["created"], known["last"]
-    if any(turn[key] != created[key] for key in ("component", "engine", "grants", "budget")):
+    created = known["created"]
+    if any(turn[key] != created[key] for key in TERMS):
         raise Bad("T3", "the turn's component, engine, grants or budget are not the agent's")
     if known["removed"]:
         raise Bad("T8", "its agent was removed before it")
+    if known["quarantined"]:
+        raise Bad("T11", "its agent was quarantined before it, and not woken")
     durable = created["world"] == "durable"
     if (turn["image_before"] is not None) != durable or (turn["image_after"] is not None) != durable:
         raise Bad("T6", "a durable agent's turn has images, another has none")
     if "replied" not in turn["ending"] and turn["image_after"] != turn["image_before"]:
         raise Bad("T7", "the turn didn't end well, and yet its image is kept")
-    before = last["turn"] if last else 0
-    if turn["turn"] <= before:
-        raise Bad("T4", "turn %d doesn't come after turn %d" % (turn["turn"], before))
-    if turn["turn"] == before + 1:
-        image = last["image_after"] if last else created["image"]
-        if turn["previous"] != known["hash"] or turn["image_before"] != image:
+    if turn["turn"] <= known["taken"]:
+        raise Bad("T4", "turn %d doesn't come after turn %d" % (turn["turn"], known["taken"]))
+    if turn["turn"] == known["taken"] + 1:
+        if turn["previous"] != known["hash"] or turn["image_before"] != known["image"]:
             raise Bad("T5", "turn %d doesn't follow the agent's turn before it" % turn["turn"])
 
 
-def image_depths(turns):
-    """Every image that the turns ask for, and whether its pages must be there."""
-    depths, left = {}, set()
-    for turn in turns:
+def image_depths(lives):
+    """Every image that the entries ask for, and whether its pages must be there."""
+    depths, last = {}, {}
+    for turn in lives.turns:
         before, after = turn["image_before"], turn["image_after"]
         if before is not None:
-            depths[before] = depths.get(before, False) or before not in left
+            depths[before] = depths.get(before, False) or before != last.get(turn["agent"])
         if after is not None:
             depths.setdefault(after, False)
-            left.add(after)
+            last[turn["agent"]] = after
+    for fork, source in lives.forks:
+        for name in (fork["image"], source):
+            if fork["image"] is not None and name is not None:
+                depths.setdefault(name, False)
     return depths
 
 
@@ -289,13 +350,26 @@ def check_image(blobs, image, whole):
     return asked
 
 
-def check_blobs(turns, blobs):
+def check_forks(forks, images):
+    """A fork's image is its own before its first turn, and otherwise the one that it was made from."""
+    for fork, source in forks:
+        image = images.get(fork["image"])
+        if image is None:
+            continue
+        if any(image[key] != fork[key] for key in ("agent", "component", "engine")) or image["turn"] != 0:
+            raise Bad("B4", "image %s is bound to another agent, component, engine or turn" % fork["image"])
+        if source is not None and image != dict(images[source], agent=fork["agent"], turn=0):
+            raise Bad("B10", "the fork's image is not what turn %d of `%s` left" % (fork["turn"], fork["from"]))
+
+
+def check_blobs(lives, blobs):
     """Every blob that is asked for is there and is what it has to be; there are no others."""
+    turns = lives.turns
     asked = {turn["component"] for turn in turns}
     reader, images = Blobs(blobs), {}
     for turn in turns:
         asked |= {turn["judged"]} | reader.rulebooks(turn["judged"])
-    for name, whole in sorted(image_depths(turns).items()):
+    for name, whole in sorted(image_depths(lives).items()):
         try:
             images[name] = reader.image(name)
             asked.add(name)
@@ -314,6 +388,7 @@ def check_blobs(turns, blobs):
             if image and (any(image[key] != turn[key] for key in ("agent", "component", "engine"))
                           or image["turn"] > latest):
                 raise Bad("B4", "image %s is bound to another agent, component, engine or turn" % name)
+    check_forks(lives.forks, images)
 
 
 def check(data, blake3=crypto.blake3):
@@ -337,9 +412,9 @@ def check(data, blake3=crypto.blake3):
     except Bad as bad:
         bad.line = lines.number
         raise
-    turns = check_entries(header["key"], entries)
-    check_blobs(turns, blobs)
-    return {"turns": len(turns), "checkpoints": len(checkpoints), "blobs": len(blobs), "entries": len(entries),
+    lives = check_entries(header["key"], entries)
+    check_blobs(lives, blobs)
+    return {"turns": len(lives.turns), "unshown": sum(not shown for _, shown in lives.named), "checkpoints": len(checkpoints), "blobs": len(blobs), "entries": len(entries),
             "journal": checkpoints[0][0], "key": header["key"]}
 
 

@@ -104,7 +104,7 @@ def keep(name, value):
 class Journal:
     """A small journal whose keeper may lie: `change` sees every named thing before it is hashed and signed."""
 
-    def __init__(self, change=keep, key=KEY):
+    def __init__(self, change=keep, key=KEY, kin=False):
         self.change, self.key, self.blobs, self.entries = change, key, {}, []
         self.component = self.put("component", b"\0asm, more or less")
         book = {"rulebook": self.put("rulebook", b"permit(principal, action, resource);")}
@@ -123,15 +123,31 @@ class Journal:
         made = self.add("created too", self.created("clerk", "stateless", None))
         self.add("clerk turn", self.turn("clerk", 1, made, None, None))
         self.add("removed", {"agent-removed": {"agent": "clerk"}})
+        if kin:
+            self.add_kin(one, first, second, page)
+
+    def add_kin(self, one, first, second, page):
+        """A fork of turn 1, set apart and woken, and a rollback to the beginning."""
+        pages = {0: page["c"], 3: page["b"]}
+        image, after = self.image("fork", 0, pages, "copy"), self.image("fork 1", 1, {0: page["a"]}, "copy")
+        fork = dict(self.created("copy", "durable", image)["agent-created"], **{"from": "mailbox", "turn": 1, "entry": one})
+        made = self.add("forked", {"agent-forked": fork})
+        self.add("quarantined", {"agent-quarantined": {"agent": "copy", "by": "me", "reason": ""}})
+        self.add("woken", {"agent-woken": {"agent": "copy", "by": "me"}})
+        self.add("copy turn", self.turn("copy", 1, made, image, after))
+        two, created = (hashed(canonical(self.entries[at]).encode()) for at in (4, 2))
+        back = self.add("back", {"agent-rolled-back": {
+            "agent": "mailbox", "by": "me", "to": 0, "entry": created, "image": first, "taken": 2, "previous": two}})
+        self.add("turn 3", self.turn("mailbox", 3, back, first, second))
 
     def put(self, name, data):
         data = self.change(name, data)
         self.blobs[name] = data
         return hashed(data)
 
-    def image(self, name, turn, pages):
+    def image(self, name, turn, pages, agent="mailbox"):
         nodes = [self.put("node " + name, node(pages))]
-        image = {"agent": "mailbox", "component": self.component, "engine": ENGINE, "turn": turn,
+        image = {"agent": agent, "component": self.component, "engine": ENGINE, "turn": turn,
                  "memories": [{"size": 1, "nodes": nodes}], "globals": [["1", "18446744073709551615"], []]}
         return self.put("image " + name, canonical(self.change("image value " + name, image)).encode())
 
@@ -155,6 +171,8 @@ class Journal:
         return hashed(canonical(self.entries[-1]).encode())
 
     ASKED = ("component", "judged", "rulebook", "image 0", "node 0", "page a", "page b", "image 1", "node 1")
+
+    KIN = ASKED + ("page c", "image fork", "image fork 1", "node fork 1")
 
     def lines(self, take=range(8), older=(3,), blobs=ASKED):
         leaves = [crypto.leaf_hash(canonical(entry).encode()) for entry in self.entries]
@@ -208,6 +226,19 @@ def blob(name, data):
 
 def lied(change, **how):
     return lambda: seal(Journal(change).lines(**how))
+
+
+def kin_lied(change, take=range(14)):
+    """A keeper who lies about forks and rollbacks."""
+    return lambda: seal(Journal(change, kin=True).lines(take=take, blobs=Journal.KIN))
+
+
+def fork_path(field, value):
+    return put("forked", "body", "agent-forked", field, value)
+
+
+def back_path(field, value):
+    return put("back", "body", "agent-rolled-back", field, value)
 
 
 def edited(edit):
@@ -361,6 +392,22 @@ TAMPERINGS = (
     ("T6", "a stateless turn with image", lied(turn_path("image_after", hashed(b""), "clerk turn"))),
     ("T7", "a failed turn that is kept", lied(turn_path("ending", {"stopped": {"cause": "fuel", "detail": ""}}))),
     ("T8", "a turn after the agent's removal", lied(after_removal)),
+    ("T1", "a fork of a name that is taken", kin_lied(fork_path("agent", "mailbox"))),
+    ("T2", "a rollback of nobody", kin_lied(back_path("agent", "nobody"))),
+    ("T5", "a rollback that isn't chained", kin_lied(back_path("previous", hashed(b"")))),
+    ("T5", "a rollback to what is to come", kin_lied(back_path("to", 3))),
+    ("T5", "a rollback left out", kin_lied(keep, take=[at for at in range(14) if at != 12])),
+    ("T6", "a rollback of a stateless agent", kin_lied(put("removed", "body", {"agent-rolled-back": {
+        "agent": "clerk", "by": "", "to": 0, "entry": hashed(b""), "image": hashed(b""), "taken": 1,
+        "previous": hashed(b"")}}))),
+    ("T9", "a fork of another entry", kin_lied(fork_path("entry", hashed(b"")))),
+    ("T9", "a fork of what is to come", kin_lied(fork_path("turn", 3))),
+    ("T9", "a rollback to another image", kin_lied(back_path("image", hashed(b"")))),
+    ("T10", "a fork of itself", kin_lied(fork_path("from", "copy"))),
+    ("T10", "a fork with another budget", kin_lied(fork_path("budget", dict(BUDGET, fuel=1001)))),
+    ("T11", "a turn in quarantine", kin_lied(keep, take=[at for at in range(14) if at != 10])),
+    ("B4", "a fork that doesn't begin", kin_lied(put("image value fork", "turn", 1))),
+    ("B10", "a fork with other globals", kin_lied(put("image value fork", "globals", []))),
     ("B1", "blobs in another order", edited(lambda lines: lines.insert(FIRST_BLOB, lines.pop()))),
     ("B1", "a blob twice", edited(lambda lines: lines.insert(FIRST_BLOB, lines[FIRST_BLOB]))),
     ("B2", "a blob missing", edited(lambda lines: lines.pop())),
@@ -469,6 +516,15 @@ class Bundles(unittest.TestCase):
         self.assertEqual((said["turns"], said["checkpoints"], said["blobs"], said["journal"]), (3, 2, 9, 8))
         for take, blobs in (((0,), ()), ((0, 2, 4), ("component", "judged", "rulebook", "image 1", "node 1", "page b", "page c"))):
             check_bundle.check(lied(keep, take=take, blobs=blobs, older=())())
+
+    def test_kin(self):
+        said = check_bundle.check(kin_lied(keep)())
+        self.assertEqual((said["turns"], said["unshown"]), (5, 0))
+        alone = lied(keep)
+        with_fork = Journal(kin=True).lines(take=(0, 8, 11), older=(), blobs=(
+            "component", "judged", "rulebook", "image fork", "node fork", "page b", "page c", "image fork 1", "node fork 1"))
+        self.assertEqual(check_bundle.check(seal(with_fork))["unshown"], 1)
+        self.assertEqual(check_bundle.check(alone())["unshown"], 0)
 
     def test_tamperings(self):
         for rule, what, make in TAMPERINGS:

@@ -5,9 +5,11 @@
 
 mod build;
 mod check;
+mod lives;
 
 pub use build::Builder;
 pub use check::{Checked, check};
+pub use lives::Descent;
 
 use serde::{Deserialize, Serialize};
 

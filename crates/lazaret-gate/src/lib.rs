@@ -19,6 +19,7 @@ pub mod id;
 pub mod image;
 pub mod ledger;
 pub mod limits;
+pub mod lineage;
 pub mod mediate;
 pub mod merkle;
 pub mod outcome;

@@ -13,6 +13,8 @@ use crate::ledger::{Account, Caps, SwitchEvent};
 use crate::outcome::Outcome;
 use crate::ruling::Rulings;
 
+pub use crate::lineage::{AgentForked, AgentQuarantined, AgentRolledBack, AgentWoken};
+
 /// One journal entry's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -23,6 +25,14 @@ pub enum Body {
     ComponentAdmitted(ComponentAdmitted),
     /// An agent was made from an admitted component.
     AgentCreated(AgentCreated),
+    /// An agent was made from another one, as that one was after a turn.
+    AgentForked(Box<AgentForked>),
+    /// An agent was put back to where one of its turns had left it.
+    AgentRolledBack(AgentRolledBack),
+    /// An agent takes no turn until somebody wakes it.
+    AgentQuarantined(AgentQuarantined),
+    /// An agent may take turns again.
+    AgentWoken(AgentWoken),
     /// An agent is gone; its name is not used again.
     AgentRemoved(AgentRemoved),
     /// The operator's rules changed.
@@ -50,6 +60,10 @@ impl Body {
             Self::Genesis(_) => "genesis",
             Self::ComponentAdmitted(_) => "component-admitted",
             Self::AgentCreated(_) => "agent-created",
+            Self::AgentForked(_) => "agent-forked",
+            Self::AgentRolledBack(_) => "agent-rolled-back",
+            Self::AgentQuarantined(_) => "agent-quarantined",
+            Self::AgentWoken(_) => "agent-woken",
             Self::AgentRemoved(_) => "agent-removed",
             Self::RulebookInForce(_) => "rulebook-in-force",
             Self::SwitchChanged(_) => "switch-changed",
@@ -68,6 +82,10 @@ impl Body {
             Self::Genesis(_) | Self::ComponentAdmitted(_) | Self::RulebookInForce(_) | Self::SwitchChanged(_) => None,
             Self::CapsSet(body) => Some(&body.agent),
             Self::AgentCreated(body) => Some(&body.agent),
+            Self::AgentForked(body) => Some(&body.agent),
+            Self::AgentRolledBack(body) => Some(&body.agent),
+            Self::AgentQuarantined(body) => Some(&body.agent),
+            Self::AgentWoken(body) => Some(&body.agent),
             Self::AgentRemoved(body) => Some(&body.agent),
             Self::EffectOpened(body) => Some(&body.agent),
             Self::EffectClosed(body) | Self::Settled(body) => Some(&body.agent),
@@ -283,7 +301,7 @@ pub struct TurnRecord {
     pub agent: AgentId,
     /// Counts from 1.
     pub turn: u64,
-    /// Hash of this agent's previous turn entry, or of the entry that created it.
+    /// Hash of this agent's previous turn or rollback entry, or of its first entry.
     pub previous: Digest,
     /// What ran.
     pub component: Digest,

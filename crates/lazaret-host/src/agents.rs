@@ -122,14 +122,17 @@ impl Host {
     /// and its turn goes on at the next start.
     pub fn settle(&self, agent: &AgentId, word: &str) -> Result<(), HostError> {
         let row = self.known(agent)?;
-        let (AgentState::InDoubt, Some(turn)) = (row.state, row.unfinished) else {
+        let Some(turn) = row.unfinished else { return Err(HostError::NotInDoubt(agent.clone())) };
+        if !self.doubts(&row)? {
             return Err(HostError::NotInDoubt(agent.clone()));
-        };
+        }
         let cut = self.cut_off(agent, turn)?;
         let Some((number, _)) = cut.open else { return Err(HostError::NotInDoubt(agent.clone())) };
         let outcome = Outcome::Failed(format!("settled by a person: {word}"));
         let settled = Body::Settled(Box::new(EffectClosed { agent: agent.clone(), turn, number, outcome }));
-        let changes = vec![Change::SetState { agent: agent.clone(), state: AgentState::Asleep }];
+        // A person may settle it while it is quarantined; waking it is another decision.
+        let state = if row.state == AgentState::Quarantined { row.state } else { AgentState::Asleep };
+        let changes = vec![Change::SetState { agent: agent.clone(), state }];
         self.store.commit(Batch { entries: vec![settled], changes })?;
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use lazaret_gate::bundle::{self, Builder, Checked};
 use lazaret_gate::entry::Entry;
+use lazaret_gate::lineage::BIRTHS;
 use lazaret_gate::record::TurnRecord;
 use lazaret_gate::{AgentId, Digest};
 use lazaret_guest::{Engine, Program};
@@ -162,10 +163,26 @@ impl Host {
         let mut seqs = BTreeSet::from([0]);
         for selection in selections {
             seqs.extend(self.places(selection)?.seqs);
-            seqs.extend(self.store.agent_entries(&selection.agent, Some("agent-created"), None)?);
+            seqs.extend(self.links(selection)?);
         }
         if seqs.len() > MAX_BUNDLE_TURNS {
             return Err(HostError::Selection(format!("{} entries", seqs.len())));
+        }
+        Ok(seqs)
+    }
+
+    /// Where an agent began, and each time that it was put back before or between the selected turns: without these they don't
+    /// follow one another.
+    fn links(&self, selection: &Selection) -> Result<Vec<u64>, HostError> {
+        let (first, last) = selection.turns.unwrap_or((1, u64::MAX));
+        let (mut seqs, mut taken) = (Vec::new(), 0);
+        for (seq, kind, _) in self.store.trail(&selection.agent)? {
+            match kind.as_str() {
+                "turn" => taken += 1,
+                "agent-rolled-back" if taken + 1 >= first && taken < last => seqs.push(seq),
+                kind if BIRTHS.contains(&kind) => seqs.push(seq),
+                _ => {}
+            }
         }
         Ok(seqs)
     }

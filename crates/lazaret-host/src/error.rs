@@ -67,6 +67,55 @@ pub enum HostError {
         /// What it is.
         effect: String,
     },
+    /// The agent is quarantined.
+    #[error(
+        "agent `{agent}` takes no turn: it was quarantined by {by} ({reason}), and its mail waits; look at it with `lazaret \
+         agent show {agent}` and let it go on with `lazaret agent wake {agent}`"
+    )]
+    Quarantined {
+        /// Which.
+        agent: AgentId,
+        /// Who did it.
+        by: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing to wake it from.
+    #[error("agent `{0}` is not quarantined: it wakes by itself when there is a message for it")]
+    NotQuarantined(AgentId),
+    /// A turn is not over.
+    #[error(
+        "turn {turn} of `{agent}` was cut off and is not over; let it end first: it is taken up when the agent may go on"
+    )]
+    Unfinished {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        turn: u64,
+    },
+    /// There is no image to go back to.
+    #[error(
+        "agent `{0}` is stateless: every turn starts anew, so there is nothing to roll back; a fork of it can be made"
+    )]
+    Stateless(AgentId),
+    /// What a turn left is gone.
+    #[error("what turn {turn} of `{agent}` left can't be had any more: {why}; or choose another turn")]
+    Gone {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        turn: u64,
+        /// What is missing.
+        why: String,
+    },
+    /// Too much is said.
+    #[error("{len} bytes to say who did it or why; the most is {most}")]
+    Wordy {
+        /// Its size.
+        len: usize,
+        /// The cap.
+        most: usize,
+    },
     /// Nothing to settle.
     #[error("agent `{0}` is not in doubt: there is nothing to settle")]
     NotInDoubt(AgentId),

@@ -10,6 +10,9 @@ pub(crate) const WARM_PROGRAMS: usize = 64;
 /// Turns taken to deliver agents' messages to each other before control returns to the caller.
 pub(crate) const DELIVERIES: usize = 100;
 
+/// Bytes of who did something to an agent, and of why: both stay in the journal for ever.
+pub(crate) const MAX_WORD: usize = 4096;
+
 /// Turns in one bundle.
 pub(crate) const MAX_BUNDLE_TURNS: usize = 100_000;
 

@@ -5,7 +5,7 @@ use lazaret_gate::{AgentId, Effect, Rulings, canonical};
 use lazaret_store::AgentState;
 
 use crate::error::HostError;
-use crate::host::Host;
+use crate::host::{Host, lock};
 use crate::live::Resume;
 use crate::turns::Turn;
 
@@ -37,13 +37,16 @@ impl Host {
         let mut recovered = Recovered::default();
         for row in self.store.agents()? {
             let Some(turn) = row.unfinished else { continue };
-            if row.state == AgentState::Removed {
+            // What was cut off in a quarantined agent waits with its mail.
+            if matches!(row.state, AgentState::Removed | AgentState::Quarantined) {
                 continue;
             }
             if row.state == AgentState::InDoubt {
                 recovered.in_doubt.push(row.agent);
                 continue;
             }
+            let slot = self.slot(&row.agent);
+            let _turn = lock(&slot);
             match self.resume(&row.agent, turn) {
                 Ok(turn) => recovered.finished.push(turn),
                 Err(HostError::InDoubt { agent, .. }) => recovered.in_doubt.push(agent),

@@ -4,7 +4,6 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use lazaret_gate::canonical;
-use lazaret_gate::entry::Entry as Journaled;
 use lazaret_gate::image::Image;
 use lazaret_gate::ledger::{Account, Amounts, Ask, Caps, Point};
 use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
@@ -18,6 +17,7 @@ use crate::error::HostError;
 use crate::host::{Host, Slot, lock};
 use crate::limits::DELIVERIES;
 use crate::live::{Live, Plan, Resume, Traces};
+use crate::quarantine::streak_after;
 
 /// A turn that is on record.
 #[derive(Clone, Debug)]
@@ -79,6 +79,7 @@ impl Host {
         let row = self.known(agent)?;
         self.check_engine(agent, &row.engine)?;
         match (row.state, row.unfinished) {
+            (AgentState::Quarantined, _) => Err(self.quarantined(agent)?),
             (AgentState::InDoubt, Some(turn)) => Err(self.in_doubt(agent, turn)?),
             (_, Some(turn)) => {
                 // The turn was cut off and nobody has taken it up since the data root was opened.
@@ -93,48 +94,6 @@ impl Host {
         let cut = self.cut_off(agent, turn)?;
         let (number, effect) = cut.open.map_or((0, "?".to_owned()), |(number, effect)| (number, effect.summary()));
         Ok(HostError::InDoubt { agent: agent.clone(), turn, number, effect })
-    }
-
-    /// An agent's row sums up what the journal says of it, and the journal is what is signed: an agent takes no turn on
-    /// terms, or from an image, that its last entry doesn't name.
-    fn vouched(&self, row: &AgentRow) -> Result<(), HostError> {
-        let unlike = || HostError::Unvouched(row.agent.clone());
-        let seq = match row.turn {
-            0 => self.store.agent_entries(&row.agent, Some("agent-created"), None)?.first().copied(),
-            turn => self.store.turn_entry(&row.agent, turn)?,
-        };
-        if self.store.turn_entry(&row.agent, row.turn + 1)?.is_some() {
-            return Err(unlike());
-        }
-        let seq = seq.ok_or_else(unlike)?;
-        let bytes = self.store.entry_bytes(seq)?;
-        let (component, engine, grants, budget, image) = match Journaled::read(&bytes)?.body {
-            Body::AgentCreated(it) => (it.component, it.engine, it.grants, it.budget, it.image),
-            Body::Turn(it) => (it.component, it.engine, it.grants, it.budget, it.image_after),
-            _ => return Err(unlike()),
-        };
-        let caps = self.last_caps(&row.agent)?.ok_or_else(unlike)?;
-        let same = component == row.component
-            && engine == row.engine
-            && grants == row.grants
-            && budget == row.budget
-            && caps == row.caps
-            && image == row.image
-            && Digest::of(&bytes) == row.last_entry;
-        if same { Ok(()) } else { Err(unlike()) }
-    }
-
-    /// What an agent may spend beyond one turn, as the journal has it.
-    fn last_caps(&self, agent: &AgentId) -> Result<Option<Caps>, HostError> {
-        for kind in ["caps-set", "agent-created"] {
-            let Some(seq) = self.store.agent_entries(agent, Some(kind), None)?.pop() else { continue };
-            match Journaled::read(&self.store.entry_bytes(seq)?)?.body {
-                Body::CapsSet(it) => return Ok(Some(it.caps)),
-                Body::AgentCreated(it) => return Ok(Some(it.caps)),
-                _ => {}
-            }
-        }
-        Ok(None)
     }
 
     fn woken(&self, slot: &mut Slot, row: &AgentRow) -> Result<State, HostError> {
@@ -214,6 +173,7 @@ impl Host {
             None => row.image,
         };
         let (kept, agent) = (matches!(ending, Ending::Replied(_)), row.agent.clone());
+        let streak = (row.streak, streak_after(row.streak, &ending));
         let output_bytes = ending.output_bytes();
         let taken = Amounts { fuel: ran.fuel, memory: ran.memory, output_bytes, ..traces.taken };
         let (account, warnings) = closed(traces.account, &row.caps, &traces.at, &taken);
@@ -241,12 +201,7 @@ impl Host {
         if kept {
             changes.extend(transaction(&agent, traces.writes, self.deliverable(traces.sent)?));
         }
-        if message != 0 {
-            changes.push(Change::Dequeue { agent: agent.clone(), message });
-        }
-        if traces.begun {
-            changes.push(Change::Unfinished { agent: agent.clone(), turn: None });
-        }
+        changes.extend(over(&agent, message, traces.begun, streak));
         changes.push(Change::Turned { agent, turn: record.turn, image: image_after, account, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
         let placed = self.store.commit_entries(&entry, changes)?;
@@ -327,6 +282,15 @@ fn seal_image(
     changes.extend(sealed.blobs.into_iter().map(|(digest, bytes)| Change::Blob { digest, bytes }));
     changes.push(Change::Blob { digest, bytes });
     Ok(digest)
+}
+
+/// What goes with the end of every turn: its message is answered, nothing of it is half done, and if it was not like the
+/// one before it, that is counted.
+fn over(agent: &AgentId, message: u64, begun: bool, (was, streak): (u32, u32)) -> impl Iterator<Item = Change> {
+    let answered = (message != 0).then(|| Change::Dequeue { agent: agent.clone(), message });
+    let whole = begun.then(|| Change::Unfinished { agent: agent.clone(), turn: None });
+    let counted = (streak != was).then(|| Change::SetStreak { agent: agent.clone(), streak });
+    answered.into_iter().chain(whole).chain(counted)
 }
 
 /// What a turn that replied leaves behind besides its memory.

@@ -208,3 +208,35 @@ fn a_turn_that_goes_another_way_than_before_says_so_and_does_nothing() {
     host.remove(&name()).unwrap();
     assert!(host.recover().unwrap().failed.is_empty(), "a removed agent has nothing to take up");
 }
+
+#[test]
+fn what_is_in_doubt_is_not_gone_back_from_and_stays_so_in_quarantine() {
+    let dir = root("tool:mail.draft");
+    let host = open(&dir);
+    host.send(&name(), message("add 1")).unwrap();
+    let (text, effect) = draft();
+    cut_off(&host, 0, &text, effect, Vec::new());
+    assert_eq!(host.recover().unwrap().in_doubt, [name()]);
+    assert!(matches!(host.rollback(&name(), 1, "me"), Err(HostError::InDoubt { turn: 2, .. })));
+    assert!(matches!(host.fork(&name(), Some(1), &"b".parse().unwrap()), Err(HostError::InDoubt { turn: 2, .. })));
+    // Set apart, it is still in doubt when it is woken.
+    host.quarantine(&name(), "me", "it is too much").unwrap();
+    drop(host);
+    let host = open(&dir);
+    let recovered = host.recover().unwrap();
+    assert!(recovered.in_doubt.is_empty() && recovered.finished.is_empty() && recovered.failed.is_empty());
+    host.wake(&name(), "me").unwrap();
+    assert!(matches!(host.send(&name(), message("add 1")), Err(HostError::InDoubt { .. })));
+    // A person may settle it while it is set apart; its turn goes on only when it is woken.
+    host.quarantine(&name(), "me", "").unwrap();
+    host.settle(&name(), "nobody saw it").unwrap();
+    assert!(host.recover().unwrap().finished.is_empty());
+    assert!(matches!(host.send(&name(), message("add 1")), Err(HostError::Quarantined { .. })));
+    host.wake(&name(), "me").unwrap();
+    let recovered = host.recover().unwrap();
+    let [turn] = recovered.finished.as_slice() else { panic!("{recovered:?}") };
+    assert_eq!(turn.record.tape[0].outcome, Outcome::Failed("settled by a person: nobody saw it".into()));
+    assert_eq!(drafts(&dir), 0, "it was not done");
+    host.rollback(&name(), 1, "me").unwrap();
+    assert_eq!(reply(&host.send(&name(), message("add 1")).unwrap()), "total=2 count=2");
+}

@@ -23,6 +23,8 @@ pub enum AgentState {
     Asleep,
     /// It isn't known whether an effect of it happened; a person has to say.
     InDoubt,
+    /// It takes no turn until a person wakes it. Its messages wait.
+    Quarantined,
     /// It is gone. Its name stays taken.
     Removed,
 }
@@ -33,6 +35,7 @@ impl AgentState {
         match self {
             Self::Asleep => "asleep",
             Self::InDoubt => "in doubt",
+            Self::Quarantined => "quarantined",
             Self::Removed => "removed",
         }
     }
@@ -85,7 +88,7 @@ pub struct AgentRow {
     pub image: Option<Digest>,
     /// Turns taken.
     pub turn: u64,
-    /// Hash of its last turn's entry, or of the entry that created it.
+    /// Hash of the last entry of its chain: its last turn, the rollback since, or its first entry.
     pub last_entry: Digest,
     /// What it is doing.
     pub state: AgentState,
@@ -95,6 +98,9 @@ pub struct AgentRow {
     pub queued: Vec<u64>,
     /// Digest over the place, kind and turn of each of its entries, so that none can be overlooked.
     pub trail: Digest,
+    /// Turns in a row that the host had to stop for what the agent did. A reply or the agent's own failure ends it.
+    #[serde(default)]
+    pub streak: u32,
 }
 
 impl AgentRow {
@@ -270,8 +276,19 @@ impl<'a> Touched<'a> {
             unfinished,
             queued: Vec::new(),
             trail,
+            streak: 0,
         };
         self.rows.insert(row.agent.clone(), row);
+        Ok(())
+    }
+
+    /// Lets an agent wake from an earlier image. Not in the middle of a turn, which would then end from another one.
+    pub(crate) fn roll_back(&mut self, agent: &AgentId, image: Digest, last_entry: Digest) -> Result<(), StoreError> {
+        let row = self.living(agent)?;
+        if row.unfinished.is_some() {
+            return Err(StoreError::bad(format!("`{agent}` is in the middle of a turn and can't be rolled back")));
+        }
+        (row.image, row.last_entry) = (Some(image), last_entry);
         Ok(())
     }
 

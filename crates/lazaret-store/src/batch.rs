@@ -49,6 +49,22 @@ pub enum Change {
         /// Whether the image becomes the one to wake from.
         kept: bool,
     },
+    /// Puts an agent back to an earlier image. Its turns go on counting, and its messages stay.
+    RolledBack {
+        /// Which.
+        agent: AgentId,
+        /// The image that it wakes from next.
+        image: Digest,
+        /// Place in the batch of the entry that says so.
+        entry: usize,
+    },
+    /// Says how many turns of an agent in a row the host had to stop.
+    SetStreak {
+        /// Which.
+        agent: AgentId,
+        /// How many.
+        streak: u32,
+    },
     /// Says what an agent may spend beyond one turn.
     SetCaps {
         /// Which.
@@ -142,6 +158,10 @@ fn turn_of(body: &Body) -> Option<u64> {
         Body::Genesis(_)
         | Body::ComponentAdmitted(_)
         | Body::AgentCreated(_)
+        | Body::AgentForked(_)
+        | Body::AgentRolledBack(_)
+        | Body::AgentQuarantined(_)
+        | Body::AgentWoken(_)
         | Body::AgentRemoved(_)
         | Body::RulebookInForce(_)
         | Body::SwitchChanged(_)
@@ -306,6 +326,8 @@ fn make(
             agents.remove(&agent)?;
             Op::Clear { agent: agent.as_str() }.write(out);
         }
+        Change::RolledBack { agent, image, entry } => agents.roll_back(&agent, image, entry_hash(entry)?)?,
+        Change::SetStreak { agent, streak } => agents.living(&agent)?.streak = streak,
         Change::SetCaps { agent, caps } => agents.living(&agent)?.caps = caps,
         Change::SetState { agent, state } => agents.living(&agent)?.state = state,
         Change::Unfinished { agent, turn } => agents.living(&agent)?.unfinished = turn,

@@ -5,6 +5,7 @@ use std::ops::{ControlFlow, Range};
 
 use lazaret_gate::checkpoint::{Checkpoint, Verifier};
 use lazaret_gate::entry::{Entry, NO_ENTRY};
+use lazaret_gate::lineage::CHAINED;
 use lazaret_gate::merkle::{self, Prover};
 use lazaret_gate::record::Body;
 use lazaret_gate::{AgentId, Digest};
@@ -24,8 +25,8 @@ pub(crate) struct Peek<'a> {
 }
 
 impl<'a> Peek<'a> {
-    /// Canonical JSON sorts keys, and in every kind of body `agent` sorts first and `turn` last: both stand at known
-    /// places. A test compares this with the full reading for each kind.
+    /// Canonical JSON sorts keys, and in every kind of body `agent` sorts first and, if the entry is of one of its turns,
+    /// `turn` last: both stand at known places. A test compares this with the full reading for each kind.
     pub(crate) fn at(bytes: &'a [u8]) -> Option<Self> {
         let rest = bytes.strip_prefix(b"{\"body\":{\"")?;
         let end = rest.iter().take(32).position(|byte| *byte == b'"')?;
@@ -33,7 +34,8 @@ impl<'a> Peek<'a> {
         let rest = rest[end..].strip_prefix(b"\":{")?;
         let (has_agent, has_turn) = match kind {
             "genesis" | "component-admitted" | "rulebook-in-force" | "switch-changed" => (false, false),
-            "agent-created" | "agent-removed" | "caps-set" => (true, false),
+            "agent-created" | "agent-forked" | "agent-rolled-back" | "agent-quarantined" | "agent-woken"
+            | "agent-removed" | "caps-set" => (true, false),
             "effect-opened" | "effect-closed" | "in-doubt" | "settled" | "turn" => (true, true),
             _ => return None,
         };
@@ -185,7 +187,7 @@ pub(crate) fn each(
 }
 
 /// The agent's entries: place, kind and turn, in order. None can be missing: they make up the trail in its row.
-fn trail(conn: &Connection, agent: &AgentId) -> Result<Vec<(u64, String, Option<u64>)>, StoreError> {
+pub(crate) fn trail(conn: &Connection, agent: &AgentId) -> Result<Vec<(u64, String, Option<u64>)>, StoreError> {
     let mut row = agents::find(conn, agent)?.ok_or_else(|| StoreError::NoSuchAgent { agent: agent.clone() })?;
     let mut query =
         conn.prepare_cached("SELECT seq, kind, turn FROM journal INDEXED BY journal_agent WHERE agent = ?1")?;
@@ -227,6 +229,13 @@ pub(crate) fn turn(conn: &Connection, agent: &AgentId, turn: u64) -> Result<Opti
     let row = entry(conn, seq)?;
     let wanted = Peek { kind: "turn", agent: Some(agent.as_str()), turn: Some(turn) };
     if Peek::at(&row.bytes) == Some(wanted) { Ok(Some((seq, row.hash))) } else { Err(damaged()) }
+}
+
+/// The place and hash of the last entry of an agent's chain: its last turn, a rollback since, or its first entry.
+pub(crate) fn last_link(conn: &Connection, agent: &AgentId) -> Result<Option<(u64, Digest)>, StoreError> {
+    let mut all = trail(conn, agent)?;
+    all.retain(|(_, kind, _)| CHAINED.contains(&kind.as_str()));
+    all.last().map(|(seq, ..)| Ok((*seq, entry(conn, *seq)?.hash))).transpose()
 }
 
 /// What is on disk of a turn that isn't over.

@@ -33,7 +33,18 @@ impl Reader {
         let root = Root::existing(path)?;
         let connect = || Pool::open(root.database(), &root.log()).map_err(|why| crate::not_ours(&root, why));
         let mut pool = connect()?;
-        pool.glance(|conn| schema::insist(conn, &root.database()).map_err(|why| crate::not_ours(&root, why)))?;
+        let insist = |pool: &Pool| {
+            pool.glance(|conn| schema::insist(conn, &root.database()).map_err(|why| crate::not_ours(&root, why)))
+        };
+        if let Err(why) = insist(&pool) {
+            // Written by an earlier release: whoever may write brings it up to date.
+            pool.close();
+            if !matches!(why, StoreError::Older { .. }) || !matches!(crate::recover(&root), Ok(true)) {
+                return Err(why);
+            }
+            pool = connect()?;
+            insist(&pool)?;
+        }
         let applied = |pool: &Pool| pool.glance(|conn| Ok(Head::read(conn)?.map_or(0, |head| head.applied)));
         let key = HostKey::read(&root)?;
         let secret = key.as_ref().map(HostKey::of_the_log);
@@ -187,6 +198,11 @@ impl Reader {
         turn: Option<u64>,
     ) -> Result<Vec<u64>, StoreError> {
         self.tables()?.read(|conn| journal::of_agent(conn, agent, kind, turn))
+    }
+
+    /// All entries of an agent, in order: place, kind and turn of each.
+    pub fn trail(&self, agent: &AgentId) -> Result<Vec<(u64, String, Option<u64>)>, StoreError> {
+        self.tables()?.read(|conn| journal::trail(conn, agent))
     }
 
     /// Where an agent's turn stands, if it was taken.

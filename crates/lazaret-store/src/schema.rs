@@ -10,7 +10,7 @@ use crate::error::StoreError;
 const APPLICATION: i64 = 0x4c5a_5254;
 
 /// Step `n` turns format `n` into format `n + 1`. A step that was released is never edited.
-const STEPS: &[&str] = &[include_str!("../schema/001.sql")];
+const STEPS: &[&str] = &[include_str!("../schema/001.sql"), include_str!("../schema/002.sql")];
 
 /// The format that this release reads and writes.
 pub(crate) fn known() -> i64 {
@@ -93,29 +93,30 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_becomes_format_one_and_one_becomes_two() {
+    fn an_empty_file_becomes_the_latest_format_and_that_the_next() {
         let path = Path::new("x");
         let mut conn = Connection::open_in_memory().expect("memory");
-        migrate(&mut conn, path).expect("0 to 1");
-        assert_eq!(version(&conn), 1);
+        migrate(&mut conn, path).expect("0 to the latest");
+        assert_eq!(version(&conn), known());
         conn.execute("INSERT INTO agents VALUES ('a', x'00', x'00')", []).expect("a row");
-        let steps = [STEPS[0], NEXT];
-        migrate_by(&mut conn, path, &steps).expect("1 to 2");
-        assert_eq!(version(&conn), 2);
+        let steps = [STEPS, &[NEXT]].concat();
+        let later = known() + 1;
+        migrate_by(&mut conn, path, &steps).expect("one more");
+        assert_eq!(version(&conn), later);
         let kept: i64 = conn.query_row("SELECT count(*) FROM agents", [], |row| row.get(0)).expect("a count");
         assert_eq!(kept, 1, "a step keeps what is there");
         migrate_by(&mut conn, path, &steps).expect("nothing to do");
-        assert_eq!(migrate(&mut conn, path), Err(StoreError::Newer { found: 2, known: 1 }));
+        assert_eq!(migrate(&mut conn, path), Err(StoreError::Newer { found: later, known: known() }));
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_format_before_it() {
         let path = Path::new("x");
         let mut conn = Connection::open_in_memory().expect("memory");
-        let steps = [STEPS[0], "CREATE TABLE later (id INTEGER) STRICT; INSERT INTO nowhere VALUES (1);"];
-        assert!(migrate_by(&mut conn, path, &steps).is_err());
-        assert_eq!(version(&conn), 1);
-        migrate(&mut conn, path).expect("still a whole format one");
+        let fails = "CREATE TABLE later (id INTEGER) STRICT; INSERT INTO nowhere VALUES (1);";
+        assert!(migrate_by(&mut conn, path, &[STEPS, &[fails]].concat()).is_err());
+        assert_eq!(version(&conn), known());
+        migrate(&mut conn, path).expect("still whole, and the format before it");
     }
 
     #[test]

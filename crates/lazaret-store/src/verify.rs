@@ -79,9 +79,10 @@ pub(crate) fn state(conn: &Connection) -> Result<(), StoreError> {
         return Err(StoreError::Corrupt { why: found });
     }
     for row in agents::all(conn)? {
-        journal::of_agent(conn, &row.agent, None, None)?;
-        let last = journal::turn(conn, &row.agent, row.turn)?;
-        if last.is_some_and(|(_, hash)| hash != row.last_entry) {
+        journal::turn(conn, &row.agent, row.turn)?;
+        let uncounted = journal::turn(conn, &row.agent, row.turn + 1)?.is_some();
+        let last = journal::last_link(conn, &row.agent)?;
+        if uncounted || last.is_none_or(|(_, hash)| hash != row.last_entry) {
             return Err(StoreError::damaged(format!("the last entry of agent `{}`", row.agent)));
         }
         if row.state != AgentState::Removed {

@@ -65,7 +65,9 @@ impl Failure {
             Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
             Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
-            Self::Host(HostError::Killed(_) | HostError::Spent(_)) => Code::TurnFailed,
+            Self::Host(HostError::Gone { .. }) => Code::Mismatch,
+            Self::Host(HostError::Wordy { .. }) => Code::BadInput,
+            Self::Host(HostError::Killed(_) | HostError::Spent(_) | HostError::Quarantined { .. }) => Code::TurnFailed,
             Self::Host(HostError::Unanswerable(why)) => match why {
                 Unanswerable::Expired(_) | Unanswerable::Answered { .. } => Code::Over,
                 Unanswerable::Ambiguous { .. } | Unanswerable::Bad(_) => Code::BadInput,

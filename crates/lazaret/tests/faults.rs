@@ -36,7 +36,7 @@ use std::time::Instant;
 
 use check::{Run, Seen, Stage};
 use inject::{At, Bench, CONTROL, FAULTS, Fault, plain};
-use scene::{Scene, Words};
+use scene::{Scene, Step, Words};
 
 /// Places of a kind of which a scene has more than this are tried evenly spread; flushes are all tried.
 const SOME: u64 = 8;
@@ -161,15 +161,15 @@ impl Theatre {
         if !scene.fresh {
             copy(&self.dir.join(&scene.name), &run.root());
         }
-        let messages = scene.messages(run.words);
         if scene.command {
+            let messages = scene.messages(run.words);
             let (agent, text) = messages.last().expect("a message");
             let root = run.root().display().to_string();
             let line = [self.stage.lazaret.as_str(), "--data-dir", &root, "--json", "agent", "send", agent, text];
             return line.map(str::to_owned).to_vec();
         }
         let mut script = if scene.fresh { scene.births(run.words) } else { Vec::new() };
-        script.extend(messages.iter().map(|(agent, text)| format!("send {agent} {text}")));
+        script.extend(scene.steps(run.words).iter().map(Step::line));
         run.driving("script", &script)
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{BadBundle, BlobLine, CheckpointLine, Depth, EndLine, EntryLine, FORMAT, HeaderLine};
 use crate::canonical::{self, Bytes, Digest};
 use crate::entry::Entry;
+use crate::id::AgentId;
 use crate::image::{Image, Node};
 use crate::merkle::Hash;
 use crate::record::Body;
@@ -66,23 +67,39 @@ impl Builder {
     }
 }
 
-/// The images that the turns among these entries ask for. The image a turn left is asked for by name only when the next
-/// turn isn't there to wake from it: re-execution makes it again.
+/// The images that these entries ask for. The image a turn left is asked for by name only when the next turn isn't there to
+/// wake from it: re-execution makes it again. What an agent was rolled back to isn't at hand any more by then. A fork asks for
+/// its image, and for the one it was made from if that one's entry is there.
 pub(super) fn images(entries: &[Entry]) -> BTreeMap<Digest, Depth> {
     let mut images = BTreeMap::new();
-    let mut left = BTreeSet::new();
+    let mut last: BTreeMap<&AgentId, Digest> = BTreeMap::new();
+    let mut left: BTreeMap<(&AgentId, u64), Digest> = BTreeMap::new();
     for entry in entries {
-        let Body::Turn(turn) = &entry.body else { continue };
-        if let Some(image) = turn.image_before {
-            let depth = if left.contains(&image) { Depth::Names } else { Depth::Pages };
-            let known = images.entry(image).or_insert(depth);
-            if depth == Depth::Pages {
-                *known = Depth::Pages;
-            }
+        if let Some(birth) = entry.body.birth() {
+            left.extend(birth.image.map(|image| ((birth.agent, 0), image)));
         }
-        if let Some(image) = turn.image_after {
-            images.entry(image).or_insert(Depth::Names);
-            left.insert(image);
+        match &entry.body {
+            Body::AgentForked(fork) => {
+                let source = left.get(&(&fork.from, fork.turn)).copied().filter(|_| fork.image.is_some());
+                for image in fork.image.into_iter().chain(source) {
+                    images.entry(image).or_insert(Depth::Names);
+                }
+            }
+            Body::Turn(turn) => {
+                if let Some(image) = turn.image_before {
+                    let depth = if last.get(&turn.agent) == Some(&image) { Depth::Names } else { Depth::Pages };
+                    let known = images.entry(image).or_insert(depth);
+                    if depth == Depth::Pages {
+                        *known = Depth::Pages;
+                    }
+                }
+                if let Some(image) = turn.image_after {
+                    images.entry(image).or_insert(Depth::Names);
+                    last.insert(&turn.agent, image);
+                    left.insert((&turn.agent, turn.turn), image);
+                }
+            }
+            _ => {}
         }
     }
     images

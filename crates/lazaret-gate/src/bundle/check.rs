@@ -6,15 +6,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::build::{images, wanted};
+use super::lives::{self, Descent};
 use super::{BadBundle, BlobLine, CheckpointLine, Depth, EndLine, EntryLine, FORMAT, HeaderLine};
 use crate::canonical::{self, Bytes, Digest};
 use crate::checkpoint::{Checkpoint, Verifier};
 use crate::entry::{Entry, NO_ENTRY};
-use crate::id::AgentId;
 use crate::image::{Image, NODE_PAGES, Node, PAGE, WASM_PAGE};
 use crate::limits::{MAX_BUNDLE, MAX_ENTRY, MAX_PROOF};
 use crate::merkle::{self, Hash};
-use crate::record::{AgentCreated, Body, Ending, JOURNAL_FORMAT, TurnRecord, World};
+use crate::record::{AgentForked, Body, JOURNAL_FORMAT, TurnRecord};
 
 /// A bundle whose every claim but the turns' own outcome was checked.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub struct Checked {
     pub older: usize,
     /// The entries, each shown to be in the journal.
     pub entries: Vec<Entry>,
+    /// The states that were taken from earlier turns, by forks and rollbacks, in the journal's order.
+    pub descents: Vec<Descent>,
     /// Components, images, nodes and pages by digest.
     pub blobs: BTreeMap<Digest, Vec<u8>>,
 }
@@ -102,9 +104,11 @@ pub fn check(bytes: &[u8]) -> Result<Checked, BadBundle> {
     if !lines.rest.is_empty() {
         return Err(lines.bad("something follows the end"));
     }
-    check_entries(&header.key, &entries, &entry_hashes)?;
+    check_genesis(&header.key, entries.first())?;
+    let descents = lives::follow(&entries, &entry_hashes)?;
     check_blobs(&entries, &blobs)?;
-    Ok(Checked { key: header.key, checkpoint, older, entries, blobs })
+    check_forks(&entries, &descents, &blobs)?;
+    Ok(Checked { key: header.key, checkpoint, older, entries, descents, blobs })
 }
 
 fn read_checkpoints(lines: &mut Lines<'_>, verifier: &Verifier) -> Result<(Checkpoint, usize), BadBundle> {
@@ -173,14 +177,6 @@ fn read_blobs(lines: &mut Lines<'_>) -> Result<BTreeMap<Digest, Vec<u8>>, BadBun
     Ok(blobs)
 }
 
-/// What is known of an agent while its entries are followed.
-struct Known<'a> {
-    created: &'a AgentCreated,
-    hash: Digest,
-    last: Option<(&'a TurnRecord, Digest)>,
-    removed: bool,
-}
-
 fn check_genesis(key: &str, first: Option<&Entry>) -> Result<(), BadBundle> {
     let whole = |why: &str| Err(BadBundle::Whole(why.to_owned()));
     let Some(Entry { seq: 0, prev, body: Body::Genesis(genesis), .. }) = first else {
@@ -193,71 +189,6 @@ fn check_genesis(key: &str, first: Option<&Entry>) -> Result<(), BadBundle> {
         return whole("the journal's first entry has another format or a predecessor");
     }
     Ok(())
-}
-
-fn check_entries(key: &str, entries: &[Entry], entry_hashes: &[Digest]) -> Result<(), BadBundle> {
-    let whole = |why: String| BadBundle::Whole(why);
-    check_genesis(key, entries.first())?;
-    let mut agents: BTreeMap<&AgentId, Known<'_>> = BTreeMap::new();
-    for (entry, hash) in entries.iter().zip(entry_hashes).skip(1) {
-        match &entry.body {
-            Body::AgentCreated(created) => {
-                let known = Known { created, hash: *hash, last: None, removed: false };
-                if agents.insert(&created.agent, known).is_some() {
-                    return Err(whole(format!("agent `{}` is created twice", created.agent)));
-                }
-                if created.image.is_some() != (created.world == World::Durable) {
-                    return Err(whole(format!("entry {}: a durable agent has an image, another has none", entry.seq)));
-                }
-            }
-            Body::AgentRemoved(removed) => {
-                if let Some(known) = agents.get_mut(&removed.agent) {
-                    known.removed = true;
-                }
-            }
-            Body::Turn(turn) => {
-                let known = agents.get_mut(&turn.agent);
-                let known =
-                    known.ok_or_else(|| whole(format!("entry {}: its agent's creation is missing", entry.seq)))?;
-                check_turn(known, turn).map_err(|why| whole(format!("entry {}: {why}", entry.seq)))?;
-                known.last = Some((turn, *hash));
-            }
-            Body::Genesis(_) => return Err(whole(format!("entry {}: a second beginning", entry.seq))),
-            _ => {}
-        }
-    }
-    Ok(())
-}
-
-/// A turn must be of the agent that was created, under the same terms, and follow that agent's last turn.
-fn check_turn(known: &Known<'_>, turn: &TurnRecord) -> Result<(), String> {
-    let created = known.created;
-    let same_terms = turn.component == created.component
-        && turn.engine == created.engine
-        && turn.grants == created.grants
-        && turn.budget == created.budget;
-    if !same_terms {
-        return Err("the turn's component, engine, grants or budget are not the agent's".into());
-    }
-    if known.removed {
-        return Err("its agent was removed before it".into());
-    }
-    let durable = created.world == World::Durable;
-    if turn.image_before.is_some() != durable || turn.image_after.is_some() != durable {
-        return Err("a durable agent's turn has images, another has none".into());
-    }
-    if !matches!(turn.ending, Ending::Replied(_)) && turn.image_after != turn.image_before {
-        return Err("the turn didn't end well, and yet its image is kept".into());
-    }
-    let follows = match (&known.last, turn.turn) {
-        (_, 0) => false,
-        (None, 1) => turn.previous == known.hash && turn.image_before == created.image,
-        (Some((last, hash)), _) if last.turn + 1 == turn.turn => {
-            turn.previous == *hash && turn.image_before == last.image_after
-        }
-        (last, _) => last.is_none_or(|(last, _)| last.turn < turn.turn),
-    };
-    if follows { Ok(()) } else { Err(format!("turn {} doesn't follow the agent's turn before it", turn.turn)) }
 }
 
 fn check_blobs(entries: &[Entry], blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<(), BadBundle> {
@@ -293,6 +224,45 @@ fn check_images(entries: &[Entry], blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<
         }
     }
     Ok(())
+}
+
+/// The image of a fork must be of that agent before its first turn; and but for its name and number the one that it was made
+/// from, if the bundle has that.
+fn check_forks(entries: &[Entry], descents: &[Descent], blobs: &BTreeMap<Digest, Vec<u8>>) -> Result<(), BadBundle> {
+    let depths = images(entries);
+    for entry in entries {
+        let Body::AgentForked(fork) = &entry.body else { continue };
+        let Some(name) = fork.image else { continue };
+        let bad = |why: String| BadBundle::Whole(format!("entry {}: {why}", entry.seq));
+        let read = |name: &Digest| -> Result<Image, String> {
+            let bytes = blobs.get(name).ok_or_else(|| format!("image {name}: missing"))?;
+            let image: Image = canonical::decode(bytes).map_err(|why| format!("image {name}: {why}"))?;
+            let depth = depths.get(name).copied().unwrap_or(Depth::Names);
+            check_memories(&image, depth, blobs).map_err(|why| format!("image {name}: {why}"))?;
+            Ok(image)
+        };
+        let image = read(&name).map_err(bad)?;
+        let bound = image.agent == fork.agent && image.component == fork.component && image.engine == fork.engine;
+        if !bound || image.turn != 0 {
+            return Err(bad(format!("image {name}: it is bound to another agent, component, engine or turn")));
+        }
+        if descents.iter().any(|descent| descent.seq == entry.seq && descent.shown) {
+            let source = left(entries, fork).ok_or_else(|| bad("its source has no image".into()))?;
+            let source = read(&source).map_err(bad)?;
+            if image != (Image { agent: fork.agent.clone(), turn: 0, ..source }) {
+                return Err(bad(format!("the fork's image is not what turn {} of `{}` left", fork.turn, fork.from)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The image that a fork was made from, as the bundle's own entries have it.
+fn left(entries: &[Entry], fork: &AgentForked) -> Option<Digest> {
+    entries.iter().find_map(|entry| match &entry.body {
+        Body::Turn(turn) if turn.agent == fork.from && turn.turn == fork.turn => turn.image_after,
+        body => body.birth().filter(|birth| fork.turn == 0 && *birth.agent == fork.from)?.image,
+    })
 }
 
 /// Every node of an image must be well-formed and within its memory, and so must its pages where they are asked for.

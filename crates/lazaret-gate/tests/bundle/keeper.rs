@@ -13,8 +13,9 @@ use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::merkle::{self, Hash, Prover};
 use lazaret_gate::outcome::{Answer, Completion, Entry as Stored, KeyInfo, Outcome, Response, Tool};
 use lazaret_gate::record::{
-    AgentCreated, AgentRemoved, Body, Cause, ComponentAdmitted, EffectClosed, EffectOpened, Ending, Failure, Genesis,
-    InDoubt, JOURNAL_FORMAT, Judged, Message, Reply, Stop, TapeEntry, TurnRecord, World,
+    AgentCreated, AgentForked, AgentQuarantined, AgentRemoved, AgentRolledBack, AgentWoken, Body, Cause,
+    ComponentAdmitted, EffectClosed, EffectOpened, Ending, Failure, Genesis, InDoubt, JOURNAL_FORMAT, Judged, Message,
+    Reply, Stop, TapeEntry, TurnRecord, World,
 };
 use lazaret_gate::refusal::{Code, Layer};
 use lazaret_gate::{AgentId, Budget, Grants, Refusal, Rulings};
@@ -108,6 +109,8 @@ pub(crate) struct Sleeper {
     image: Option<Digest>,
     turn: u64,
     previous: Digest,
+    /// What each turn left, the first being how it began: the entry, the image and the pages.
+    past: Vec<(Digest, Option<Digest>, PageTree)>,
 }
 
 impl Sleeper {
@@ -127,11 +130,48 @@ impl Sleeper {
             image: None,
         };
         // Three nodes' worth of memory, so that there are absent nodes and absent pages.
-        let mut agent = Self { created, tree: PageTree::default(), size: 48, image: None, turn: 0, previous: NO_ENTRY };
+        let (tree, past) = (PageTree::default(), Vec::new());
+        let mut agent = Self { created, tree, size: 48, image: None, turn: 0, previous: NO_ENTRY, past };
         agent.dream(keeper, dice);
         agent.created.image = agent.image;
         agent.previous = keeper.append(Body::AgentCreated(agent.created.clone()));
+        agent.remember();
         agent
+    }
+
+    fn remember(&mut self) {
+        self.past.push((self.previous, self.image, self.tree.clone()));
+    }
+
+    pub(crate) fn turns(&self) -> u64 {
+        self.turn
+    }
+
+    /// Another agent, as this one was after a turn.
+    pub(crate) fn fork(&self, keeper: &mut Keeper, name: &str, turn: u64) -> Self {
+        let (entry, image, tree) = self.past[turn as usize].clone();
+        let agent: AgentId = name.parse().unwrap();
+        let image = image.map(|image| {
+            let image: Image = canonical::decode(&keeper.blobs[&image]).unwrap();
+            keeper.put(canonical::encode(&Image { agent: agent.clone(), turn: 0, ..image }).unwrap())
+        });
+        let created = AgentCreated { agent: agent.clone(), image, ..self.created.clone() };
+        let AgentCreated { component, world, engine, grants, budget, caps, .. } = created.clone();
+        let from = self.created.agent.clone();
+        let forked = AgentForked { agent, component, world, engine, grants, budget, caps, image, from, turn, entry };
+        let previous = keeper.append(Body::AgentForked(Box::new(forked)));
+        let mut fork = Self { created, tree, size: self.size, image, turn: 0, previous, past: Vec::new() };
+        fork.remember();
+        fork
+    }
+
+    pub(crate) fn roll_back(&mut self, keeper: &mut Keeper, to: u64) {
+        let (entry, image, tree) = self.past[to as usize].clone();
+        (self.image, self.tree) = (image, tree);
+        let (agent, by, image) = (self.created.agent.clone(), "an operator".to_owned(), image.unwrap());
+        let (taken, previous) = (self.turn, self.previous);
+        let back = AgentRolledBack { agent, by, to, entry, image, taken, previous };
+        self.previous = keeper.append(Body::AgentRolledBack(back));
     }
 
     /// Changes a few pages and falls asleep.
@@ -193,7 +233,33 @@ impl Sleeper {
             image_after: self.image,
         };
         self.previous = keeper.append(Body::Turn(Box::new(record)));
+        self.remember();
     }
+}
+
+/// Sets an agent apart and lets it go on.
+pub(crate) fn set_apart(keeper: &mut Keeper, agent: &str) {
+    let (agent, by): (AgentId, _) = (agent.parse().unwrap(), "somebody".to_owned());
+    let reason = "it \u{202e}loops".to_owned();
+    keeper.append(Body::AgentQuarantined(AgentQuarantined { agent: agent.clone(), by: by.clone(), reason }));
+    keeper.append(Body::AgentWoken(AgentWoken { agent, by }));
+}
+
+/// A fork, rollbacks and turns after them, and an agent that was set apart.
+fn family(keeper: &mut Keeper, dice: &mut Dice, mailbox: &mut Sleeper) {
+    let turn = dice.below(mailbox.turns() as usize + 1) as u64;
+    let mut copy = mailbox.fork(keeper, "copy", turn);
+    for _ in 0..dice.below(3) {
+        let to = dice.below(mailbox.turns() as usize + 1) as u64;
+        mailbox.roll_back(keeper, to);
+        for _ in 0..dice.below(3) {
+            let (which, ending) = (dice.below(2), ending(dice));
+            [&mut *mailbox, &mut copy][which].take_turn(keeper, dice, Vec::new(), ending);
+        }
+    }
+    set_apart(keeper, "copy");
+    let ending = ending(dice);
+    copy.take_turn(keeper, dice, Vec::new(), ending);
 }
 
 fn grants(dice: &mut Dice) -> Grants {
@@ -338,6 +404,7 @@ pub(crate) fn honest(seed: u64) -> Keeper {
         let (which, ending) = (dice.below(agents.len()), ending(&mut dice));
         agents[which].take_turn(&mut keeper, &mut dice, tape, ending);
     }
+    family(&mut keeper, &mut dice, &mut agents[0]);
     keeper.append(Body::AgentRemoved(AgentRemoved { agent: "clerk".parse().unwrap() }));
     keeper
 }
@@ -355,5 +422,24 @@ pub(crate) fn plain() -> Keeper {
     mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), stopped);
     mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
     keeper.append(Body::AgentRemoved(AgentRemoved { agent: "clerk".parse().unwrap() }));
+    keeper
+}
+
+/// A journal that is the same whatever the dice are: an agent, its fork, rollbacks of it, and the fork set apart.
+pub(crate) fn kin() -> Keeper {
+    let mut dice = Dice(5);
+    let mut keeper = Keeper::new(5);
+    let replied = || Ending::Replied(Reply { content_type: "text/plain".into(), body: "done".into() });
+    let mut mailbox = Sleeper::create(&mut keeper, &mut dice, "mailbox", World::Durable);
+    mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
+    mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
+    let mut copy = mailbox.fork(&mut keeper, "copy", 1);
+    copy.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
+    mailbox.roll_back(&mut keeper, 1);
+    mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
+    set_apart(&mut keeper, "copy");
+    copy.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
+    mailbox.roll_back(&mut keeper, 0);
+    mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
     keeper
 }

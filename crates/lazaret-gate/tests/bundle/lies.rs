@@ -129,10 +129,11 @@ pub(crate) fn all() -> Vec<Lie> {
     lies.extend(about_entries(lie));
     lies.extend(about_turns(lie));
     lies.extend(about_blobs(lie));
+    lies.extend(crate::kin::lies(lie));
     lies
 }
 
-type Make = fn(&'static str, &'static str, &'static str, Vec<u8>) -> Lie;
+pub(crate) type Make = fn(&'static str, &'static str, &'static str, Vec<u8>) -> Lie;
 
 fn lines_and_keys(lie: Make) -> Vec<Lie> {
     let zeros = || json!([Bytes(vec![0; 32])]);

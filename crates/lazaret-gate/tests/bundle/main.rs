@@ -9,6 +9,7 @@
 )]
 
 mod keeper;
+mod kin;
 mod lies;
 mod tamper;
 
@@ -35,7 +36,7 @@ fn honest_bundles_are_accepted() {
         // One turn alone, and every second one: creations are needed, other entries are not.
         for keep in [turns[turns.len() - 1..].to_vec(), turns.iter().copied().step_by(2).collect()] {
             let seqs = keeper.entries.iter().filter(|entry| match entry.body {
-                Body::Genesis(_) | Body::AgentCreated(_) => true,
+                Body::Genesis(_) | Body::AgentCreated(_) | Body::AgentForked(_) | Body::AgentRolledBack(_) => true,
                 _ => keep.contains(&entry.seq),
             });
             let checked = check(&keeper.bundle(seqs.map(|entry| entry.seq), &[])).unwrap();

@@ -1,5 +1,7 @@
 //! `lazaret agent`
 
+mod past;
+
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -17,7 +19,7 @@ use crate::failure::{Code, Failure};
 use crate::text::{counted, cut, grouped};
 use crate::ui::{Tone, Ui};
 
-/// Make, list, look at, talk to and remove agents
+/// Make, list, look at, talk to, fork, roll back, set apart and remove agents
 #[derive(clap::Args)]
 #[command(arg_required_else_help = true)]
 pub(crate) struct Args {
@@ -87,6 +89,48 @@ enum Command {
         #[arg(long, value_name = "TEXT", default_value = "taken as failed")]
         note: String,
     },
+    /// Make an agent from another one, as that one was after any of its turns
+    ///
+    /// It gets the same component, grants, budget and caps, and the memory and storage of then. It has taken no turn, spent
+    /// nothing and got no mail.
+    Fork {
+        /// The agent to make it from
+        source: AgentId,
+        /// The new agent's name
+        new: AgentId,
+        /// After this turn; 0 is before the first [default: as it is now]
+        #[arg(long, value_name = "N", value_parser = whole)]
+        turn: Option<u64>,
+    },
+    /// Put an agent back to where one of its turns left it
+    ///
+    /// Its memory and storage are as they were then. Its turns go on counting, its mail stays, and what it has spent is
+    /// spent. Going forward again is a rollback to a later turn.
+    Rollback {
+        /// Which
+        name: AgentId,
+        /// After this turn; 0 is before the first
+        #[arg(long, value_name = "N", required = true, value_parser = whole)]
+        turn: u64,
+    },
+    /// Let an agent take no turn until it is woken; its mail waits
+    Quarantine {
+        /// Which
+        name: AgentId,
+        /// Why; recorded
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Let a quarantined agent go on
+    Wake {
+        /// Which
+        name: AgentId,
+    },
+    /// Let go of what an agent has in memory; its next message wakes it
+    Sleep {
+        /// Which
+        name: AgentId,
+    },
     /// Remove an agent; its records stay
     Rm {
         /// Which
@@ -144,6 +188,11 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             ui.line(&format!("{} {name}", ui.paint(Tone::Good, "settled")));
             Ok(Code::Done)
         }
+        Command::Fork { source, new, turn } => past::fork(source, new, *turn, cli, ui),
+        Command::Rollback { name, turn } => past::rollback(name, *turn, cli, ui),
+        Command::Quarantine { name, reason } => past::quarantine(name, reason, cli, ui),
+        Command::Wake { name } => past::wake(name, cli, ui),
+        Command::Sleep { name } => past::sleep(name, cli, ui),
         Command::Rm { name } => {
             open_host(cli, ui, Vec::new())?.remove(name)?;
             ui.json(&json!({ "removed": name }));
@@ -157,6 +206,7 @@ fn row_json(row: &AgentRow) -> serde_json::Value {
     json!({
         "agent": row.agent, "world": row.world, "state": row.state.name(), "turn": row.turn, "component": row.component,
         "engine": row.engine, "grants": row.grants, "budget": row.budget, "image": row.image, "unfinished": row.unfinished,
+        "streak": row.streak,
     })
 }
 
@@ -170,22 +220,34 @@ fn list(reader: &Reader, all: bool, ui: &Ui) -> Result<Code, Failure> {
     }
     ui.line(&ui.paint(
         Tone::Strong,
-        &format!("{:<24} {:<10} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT"),
+        &format!("{:<24} {:<11} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT"),
     ));
     for row in &rows {
         let name = cut(row.agent.as_str(), 24);
         let state = row.state.name();
-        ui.line(&format!("{name:<24} {state:<10} {:<9} {:>6}  {}", row.world.name(), row.turn, row.component.short()));
+        ui.line(&format!("{name:<24} {state:<11} {:<9} {:>6}  {}", row.world.name(), row.turn, row.component.short()));
     }
     Ok(Code::Done)
 }
 
 fn show(reader: &Reader, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
-    ui.json(&row_json(row));
+    let quarantine = match row.state {
+        AgentState::Quarantined => lazaret_host::quarantine_of(reader, &row.agent)?,
+        _ => None,
+    };
+    let mut said = row_json(row);
+    if let Some(it) = &quarantine {
+        said["quarantine"] = json!({ "by": it.by, "reason": it.reason });
+    }
+    ui.json(&said);
     let field =
         |name: &str, value: &str| ui.line(&format!("{} {value}", ui.paint(Tone::Quiet, &format!("{name:<10}"))));
     field("agent", row.agent.as_str());
     field("state", row.state.name());
+    if let Some(it) = &quarantine {
+        let why = if it.reason.is_empty() { String::new() } else { format!(": {}", it.reason) };
+        field("", &crate::text::visible(&format!("by {}{why}", it.by)));
+    }
     field("world", row.world.name());
     field("turns", &row.turn.to_string());
     field("mailbox", &reader.mailbox_len(&row.agent)?.to_string());

@@ -82,6 +82,13 @@ pub(crate) fn headline(entry: &Entry) -> String {
             )
         }
         Body::AgentCreated(body) => format!("agent {} created from {}", body.agent, body.component.short()),
+        Body::AgentForked(body) => format!("agent {} forked from {} after turn {}", body.agent, body.from, body.turn),
+        Body::AgentRolledBack(body) => format!("agent {} rolled back to turn {} by {}", body.agent, body.to, body.by),
+        Body::AgentQuarantined(body) => match body.reason.as_str() {
+            "" => format!("agent {} quarantined by {}", body.agent, body.by),
+            reason => format!("agent {} quarantined by {}: {reason}", body.agent, body.by),
+        },
+        Body::AgentWoken(body) => format!("agent {} woken by {}", body.agent, body.by),
         Body::AgentRemoved(body) => format!("agent {} removed", body.agent),
         Body::RulebookInForce(body) => {
             format!("rulebook {} in force: {}", body.rulebook.short(), body.files.join(", "))

@@ -6,7 +6,7 @@ use lazaret_host::{Host, HostError, Settings, now, set_switch, switches};
 use lazaret_store::StoreError;
 use serde_json::json;
 
-use super::{SPEND_KILL_SWITCH, data_dir};
+use super::{SPEND_KILL_SWITCH, data_dir, operator};
 use crate::cli::Cli;
 use crate::failure::{Code, Failure};
 use crate::ui::{Tone, Ui};
@@ -56,8 +56,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let chosen = [Switch::Spend, Switch::All].into_iter().filter(|switch| named.is_none_or(|named| named == *switch));
     // To lift what isn't thrown is no event.
     let chosen: Vec<Switch> = chosen.filter(|switch| !args.lift || before.thrown(*switch).is_some()).collect();
-    let by = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    let by = by.unwrap_or_else(|| "an operator".into());
+    let by = operator();
     let change = if args.lift { Change::Lifted } else { Change::Thrown };
     for switch in &chosen {
         let (by, at, reason) = (by.clone(), now().moment.wall_ms, args.reason.clone());

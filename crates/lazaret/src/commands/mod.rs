@@ -82,6 +82,12 @@ pub(crate) fn spend_killed() -> Result<Option<String>, Failure> {
     }
 }
 
+/// Who is at the terminal, for the record.
+pub(crate) fn operator() -> String {
+    let name = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    name.unwrap_or_else(|| "an operator".into())
+}
+
 /// Opens the data root for writing and takes up what a crash cut off.
 pub(crate) fn open_host(cli: &Cli, ui: &Ui, environment: Vec<(String, String)>) -> Result<Host, Failure> {
     let (preset, patience_ms) = (cli.preset.clone(), cli.patience * 1000);

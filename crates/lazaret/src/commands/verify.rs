@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use lazaret_gate::bundle::Descent;
 use lazaret_gate::limits::MAX_BUNDLE;
 use lazaret_guest::Engine;
 use lazaret_host::HostError;
@@ -58,6 +59,9 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
         "key": checked.key, "journal_size": checked.checkpoint.size, "root": STANDARD.encode(checked.checkpoint.root),
         "entries": checked.entries.len(), "older_checkpoints": checked.older, "blobs": checked.blobs.len(),
         "turns": rows.collect::<Vec<_>>(), "match": code == Code::Done,
+        "descents": checked.descents.iter().map(|it| json!({
+            "entry": it.seq, "agent": it.agent, "from": it.from, "turn": it.turn, "shown": it.shown,
+        })).collect::<Vec<_>>(),
     }));
     let ok = ui.paint(Tone::Good, "ok");
     ui.line(&format!("{ok}  signature   {}", checked.key));
@@ -65,8 +69,25 @@ pub(crate) fn run(args: &Args, ui: &Ui) -> Result<Code, Failure> {
     ui.line(&format!("{ok}  inclusion   {entries} of a journal of {}", grouped(checked.checkpoint.size)));
     ui.line(&format!("{ok}  consistency {}", counted(checked.older as u64, "older checkpoint", "older checkpoints")));
     ui.line(&format!("{ok}  digests     {} components, images and pages", grouped(checked.blobs.len() as u64)));
+    for descent in &checked.descents {
+        let shown = if descent.shown { ok.clone() } else { ui.paint(Tone::Odd, "??") };
+        ui.line(&format!("{shown}  lineage     {}", lineage(descent)));
+    }
     let run = if code == Code::Done { ok } else { ui.paint(Tone::Bad, "no") };
     ui.line(&format!("{run}  re-executed {}", counted(verdicts.len() as u64, "turn", "turns")));
     replay::tally(ui, &verdicts);
     Ok(code)
+}
+
+/// Where a state came from, in words.
+fn lineage(descent: &Descent) -> String {
+    let Descent { agent, from, turn, shown, .. } = descent;
+    let point = if *turn == 0 { "before its first turn".to_owned() } else { format!("after turn {turn}") };
+    let what = if agent == from {
+        format!("{agent} rolled back to what it was {point}")
+    } else {
+        format!("{agent} forked from {from} as it was {point}")
+    };
+    let entry = if *turn == 0 { format!("how `{from}` began") } else { format!("turn {turn} of `{from}`") };
+    if *shown { what } else { format!("{what}: not shown, because {entry} is not in the bundle") }
 }

@@ -9,7 +9,7 @@ use lazaret_gate::record::Ending;
 
 use crate::facts::{Doubt, Facts};
 use crate::inject::{Ran, plain};
-use crate::scene::{Scene, Words};
+use crate::scene::{Scene, Step, Words};
 use crate::server::Server;
 
 /// The exit codes that `lazaret --help` names.
@@ -107,6 +107,9 @@ impl Run<'_> {
             seen.verified += 1;
             let facts = Facts::read(&self.root())?;
             all_there(&facts, &acknowledged)?;
+            if let Some(lost) = lines(&ran.out, "back").find(|back| !is_back(&facts, back)) {
+                return Err(format!("a rollback is lost: {lost}"));
+            }
             if let Some(lost) = lines(&ran.out, "made").find(|name| !facts.agents.iter().any(|agent| agent == name)) {
                 return Err(format!("an agent that was made is lost: {lost}"));
             }
@@ -192,9 +195,14 @@ impl Run<'_> {
     fn go_on(&self, facts: &Facts) -> Result<Ran, String> {
         let missing = |line: &String| !facts.agents.iter().any(|agent| line.starts_with(&format!("create {agent} ")));
         let mut script: Vec<String> = self.scene.births(self.words).into_iter().filter(missing).collect();
-        for (agent, text) in self.scene.messages(self.words) {
-            if facts.answers(&agent, &text).next().is_none() {
-                script.push(format!("send {agent} {text}"));
+        for step in self.scene.steps(self.words) {
+            let done = match &step {
+                Step::Send(agent, text) => facts.answers(agent, text).next().is_some(),
+                Step::Fork(_, new, _) => facts.agents.contains(new),
+                Step::Rollback(agent, turn) => facts.backs.contains(&(agent.clone(), *turn)),
+            };
+            if !done {
+                script.push(step.line());
             }
         }
         for agent in self.scene.agents() {
@@ -268,6 +276,11 @@ impl Run<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a rollback is on record: `AGENT TURN`.
+fn is_back(facts: &Facts, said: &str) -> bool {
+    facts.backs.iter().any(|(agent, turn)| format!("{agent} {turn}") == said)
 }
 
 fn all_there(facts: &Facts, acknowledged: &[String]) -> Result<(), String> {

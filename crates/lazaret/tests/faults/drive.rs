@@ -13,7 +13,7 @@ use lazaret_host::{Host, HostError, NewAgent, Settings, Turn};
 /// The word that makes the test's own program the driver.
 pub(crate) const DRIVE: &str = "drive";
 
-/// Follows a script: lines of `create NAME GRANT…` and `send NAME MESSAGE`.
+/// Follows a script: lines of `create NAME GRANT…`, `send NAME MESSAGE`, `fork SOURCE NEW TURN` and `rollback NAME TURN`.
 pub(crate) fn drive(root: &Path, component: &Path, script: &Path) -> ExitCode {
     let script = std::fs::read_to_string(script).expect("the script is there");
     let component = std::fs::read(component).expect("the component is there");
@@ -35,6 +35,8 @@ pub(crate) fn drive(root: &Path, component: &Path, script: &Path) -> ExitCode {
         let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
         let done = match word {
             "create" => create(&host, name, rest, &component),
+            "fork" => fork(&host, name, rest),
+            "rollback" => rollback(&host, name, rest),
             _ => send(&host, name, rest),
         };
         if let Err(why) = done {
@@ -58,6 +60,18 @@ fn create(host: &Host, name: &str, grants: &str, component: &[u8]) -> Result<(),
         caps: lazaret_gate::ledger::Caps::default(),
     };
     host.create(new, component).map(|_| println!("made {name}"))
+}
+
+fn fork(host: &Host, from: &str, rest: &str) -> Result<(), HostError> {
+    let (new, turn) = rest.split_once(' ').expect("a name and a turn");
+    let turn = turn.parse().expect("a turn");
+    host.fork(&from.parse().expect("a name"), Some(turn), &new.parse().expect("a name")).map(|_| println!("made {new}"))
+}
+
+fn rollback(host: &Host, name: &str, turn: &str) -> Result<(), HostError> {
+    host.rollback(&name.parse().expect("a name"), turn.parse().expect("a turn"), "the driver")?;
+    println!("back {name} {turn}");
+    Ok(())
 }
 
 fn send(host: &Host, name: &str, text: &str) -> Result<(), HostError> {

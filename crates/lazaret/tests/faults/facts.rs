@@ -15,6 +15,10 @@ pub(crate) struct Facts {
     pub(crate) turns: Vec<(Digest, TurnRecord)>,
     pub(crate) agents: Vec<String>,
     pub(crate) in_doubt: Vec<Doubt>,
+    /// Rollbacks: whose, and to which turn.
+    pub(crate) backs: Vec<(String, u64)>,
+    /// The numbers that each agent must remember after each of its turns, and last of all now.
+    minds: HashMap<String, (Vec<Vec<i64>>, Vec<i64>)>,
     /// Messages that wait.
     pub(crate) waiting: u64,
 }
@@ -42,7 +46,22 @@ impl Facts {
                 Body::EffectClosed(closed) | Body::Settled(closed) => {
                     open.entry(agent).or_default().retain(|(number, _)| *number != closed.number);
                 }
-                Body::Turn(record) => facts.turns.push((Digest::of(bytes), *record)),
+                Body::AgentCreated(_) => drop(facts.minds.insert(agent, (vec![Vec::new()], Vec::new()))),
+                Body::AgentForked(fork) => {
+                    let mind = facts.minds[fork.from.as_str()].0[fork.turn as usize].clone();
+                    facts.minds.insert(agent, (vec![mind.clone()], mind));
+                }
+                Body::AgentRolledBack(back) => {
+                    let (past, now) = facts.minds.get_mut(&agent).expect("it was made");
+                    now.clone_from(&past[back.to as usize]);
+                    facts.backs.push((agent, back.to));
+                }
+                Body::Turn(record) => {
+                    let (past, now) = facts.minds.get_mut(&agent).expect("it was made");
+                    now.extend(number_of(&record));
+                    past.push(now.clone());
+                    facts.turns.push((Digest::of(bytes), *record));
+                }
                 _ => {}
             }
             ControlFlow::Continue(())
@@ -95,9 +114,12 @@ impl Facts {
 
     /// The numbers that an agent must remember, in order.
     pub(crate) fn numbers(&self, agent: &str) -> Vec<i64> {
-        let kept = |record: &&TurnRecord| record.agent.as_str() == agent && matches!(record.ending, Ending::Replied(_));
-        let number =
-            |record: &TurnRecord| std::str::from_utf8(&record.input.body.0).ok()?.strip_prefix("add ")?.parse().ok();
-        self.turns.iter().map(|(_, record)| record).filter(kept).filter_map(number).collect()
+        self.minds.get(agent).map(|(_, now)| now.clone()).unwrap_or_default()
     }
+}
+
+/// The number that a turn added, if it was kept.
+fn number_of(record: &TurnRecord) -> Option<i64> {
+    let kept = matches!(record.ending, Ending::Replied(_)).then_some(record)?;
+    std::str::from_utf8(&kept.input.body.0).ok()?.strip_prefix("add ")?.parse().ok()
 }

@@ -10,7 +10,7 @@ use lazaret_gate::record::{Body, Message};
 use lazaret_gate::{Bytes, Digest, canonical};
 use lazaret_guest::State;
 use lazaret_host::Host;
-use lazaret_store::{AgentRow, Reader, Store};
+use lazaret_store::{AgentRow, AgentState, Reader, Store};
 use rusqlite::types::Value;
 
 use crate::Fate;
@@ -34,6 +34,7 @@ fn wake_all(reader: &Reader) -> Result<(), String> {
             Ok(Body::ComponentAdmitted(body)) => drop(others.insert(body.component)),
             Ok(Body::RulebookInForce(body)) => drop(others.insert(body.rulebook)),
             Ok(Body::AgentCreated(body)) => images.extend(body.image),
+            Ok(Body::AgentForked(body)) => images.extend(body.image),
             Ok(Body::EffectOpened(body)) => drop(others.insert(body.judged)),
             Ok(Body::Turn(body)) => {
                 others.insert(body.judged);
@@ -118,11 +119,12 @@ impl Vandal {
 
 /// Makes an agent's row say something else, with a digest that fits.
 fn forge(original: &Reader, agents: &mut Table, blobs: &mut Table, dice: &mut Dice) -> (&'static str, &'static str) {
-    let (at, agent) = [(0, "alpha"), (1, "beta"), (2, "gamma")][dice.below(3)];
+    let which = dice.below(8);
+    let (at, agent) = if which == 7 { (4, "shut") } else { [(0, "alpha"), (1, "beta"), (2, "gamma")][dice.below(3)] };
     let read =
         |at: usize, agents: &Table| serde_json::from_slice::<AgentRow>(blob(&agents.rows[at][1])).expect("a row");
     let (mut row, other) = (read(at, agents), read(1 - at % 2, agents));
-    let how = match dice.below(7) {
+    let how = match which {
         0 => {
             row.grants = lazaret_gate::Grants::new(vec!["http:example.com".parse().expect("a grant")]);
             "other grants"
@@ -146,6 +148,10 @@ fn forge(original: &Reader, agents: &mut Table, blobs: &mut Table, dice: &mut Di
         5 => {
             row.image = older(original, &row, blobs, dice);
             "an older image"
+        }
+        7 => {
+            row.state = AgentState::Asleep;
+            "a quarantine forgotten"
         }
         _ => {
             row.image = row.image.map(|image| implant(original, image, blobs, dice));

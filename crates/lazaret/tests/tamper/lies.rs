@@ -9,6 +9,7 @@ use lazaret_gate::bundle::{self, Builder, Checked};
 use lazaret_gate::checkpoint::{Checkpoint, Verifier};
 use lazaret_gate::entry::{Entry, NO_ENTRY};
 use lazaret_gate::image::{Image, Node};
+use lazaret_gate::lineage::CHAINED;
 use lazaret_gate::merkle::{self, Prover};
 use lazaret_gate::record::{Body, Ending, Failure, Reply, TurnRecord};
 use lazaret_gate::refusal::{Code, Layer};
@@ -104,14 +105,28 @@ impl Story {
     fn relink(&mut self) {
         let mut prev = NO_ENTRY;
         let mut last: BTreeMap<AgentId, Digest> = BTreeMap::new();
+        let mut taken: BTreeMap<(AgentId, u64), Digest> = BTreeMap::new();
         for entry in &mut self.entries {
             entry.prev = prev;
-            if let Body::Turn(turn) = &mut entry.body {
-                turn.previous = last.get(&turn.agent).copied().unwrap_or(turn.previous);
+            match &mut entry.body {
+                Body::Turn(turn) => turn.previous = last.get(&turn.agent).copied().unwrap_or(turn.previous),
+                Body::AgentForked(fork) => {
+                    fork.entry = taken.get(&(fork.from.clone(), fork.turn)).copied().unwrap_or(fork.entry);
+                }
+                Body::AgentRolledBack(back) => {
+                    back.previous = last.get(&back.agent).copied().unwrap_or(back.previous);
+                    back.entry = taken.get(&(back.agent.clone(), back.to)).copied().unwrap_or(back.entry);
+                }
+                _ => {}
             }
             prev = Digest::of_value(entry).expect("an entry");
-            if let Body::Turn(_) | Body::AgentCreated(_) = &entry.body {
-                last.insert(entry.body.agent().expect("it has one").clone(), prev);
+            let turn = match &entry.body {
+                Body::Turn(turn) => Some(turn.turn),
+                body => body.birth().map(|_| 0),
+            };
+            if let Some(agent) = entry.body.agent().filter(|_| CHAINED.contains(&entry.body.kind())) {
+                last.insert(agent.clone(), prev);
+                taken.extend(turn.map(|turn| ((agent.clone(), turn), prev)));
             }
         }
     }
@@ -138,6 +153,9 @@ impl Story {
 
     /// Changes something that the turn's re-execution must contradict. `None` if this turn has no such thing.
     fn tell(&mut self, reader: &Reader, turn: usize, dice: &mut Dice) -> Option<&'static str> {
+        if dice.below(10) == 0 {
+            return self.misplace(reader, dice);
+        }
         let mut turns = self.entries.iter_mut().filter_map(|entry| match &mut entry.body {
             Body::Turn(turn) => Some(turn),
             _ => None,
@@ -180,6 +198,35 @@ impl Story {
                 Some("another memory")
             }
         }
+    }
+
+    /// Says that a fork began, or that an agent was put back, with another memory than that turn had left, and lets the turns
+    /// after it go on from there.
+    fn misplace(&mut self, reader: &Reader, dice: &mut Dice) -> Option<&'static str> {
+        let kin = |entry: &&Entry| matches!(entry.body, Body::AgentForked(_) | Body::AgentRolledBack(_));
+        let kin: Vec<Body> = self.entries.iter().filter(kin).map(|entry| entry.body.clone()).collect();
+        let (agent, image, seq) = match kin.get(dice.below(kin.len()))? {
+            Body::AgentForked(fork) => (fork.agent.clone(), fork.image?, None),
+            body @ Body::AgentRolledBack(back) => {
+                let at = self.entries.iter().position(|entry| entry.body == *body)?;
+                (back.agent.clone(), back.image, Some(at))
+            }
+            _ => return None,
+        };
+        let forged = self.implant(reader, image, dice);
+        for entry in self.entries.iter_mut().skip(seq.unwrap_or(0)) {
+            match &mut entry.body {
+                Body::AgentForked(fork) if seq.is_none() && fork.agent == agent => fork.image = Some(forged),
+                Body::AgentRolledBack(back) if back.agent == agent && back.image == image => back.image = forged,
+                Body::Turn(turn) if turn.agent == agent => {
+                    for named in [&mut turn.image_before, &mut turn.image_after] {
+                        *named = if *named == Some(image) { Some(forged) } else { *named };
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some("another memory to go back to")
     }
 
     /// An image in which one byte of memory is another.

@@ -20,9 +20,9 @@ pub(crate) struct World {
     pub(crate) still: PathBuf,
     /// Rows of `head`, each with a signature that was good in its time.
     pub(crate) heads: Vec<Row>,
-    /// Turns of two agents and a stateless one.
+    /// Turns of two agents and a stateless one, of forks of them, and after rollbacks.
     pub(crate) bundle: Vec<u8>,
-    /// One agent's first turns: small, because the other checker is slow.
+    /// One agent's first turns, its rollbacks, and a fork: small, because the other checker is slow.
     pub(crate) small: Vec<u8>,
     /// A bundle of another journal with agents of the same names.
     pub(crate) other: Vec<u8>,
@@ -87,6 +87,23 @@ fn live(root: &Path) -> Vec<Row> {
     }
     send("gamma", "{\"numbers\":[1,2,3]}");
     send("gamma", "");
+    // Forks, rollbacks, and agents that were set apart: one is still.
+    let fork = |from: &str, turn: u64, new: &str| host.fork(&id(from), Some(turn), &id(new)).expect("a fork");
+    fork("alpha", 2, "twin");
+    send("twin", "add 1");
+    host.quarantine(&id("twin"), "an operator", "to be sure").expect("it can be set apart");
+    host.wake(&id("twin"), "an operator").expect("it can go on");
+    host.rollback(&id("twin"), 0, "an operator").expect("it can be put back");
+    send("twin", "recall");
+    fork("alpha", 0, "shut");
+    host.quarantine(&id("shut"), "an operator", "it is not needed").expect("it can be set apart");
+    fork("gamma", 1, "tool-two");
+    heads.push(head());
+    host.rollback(&id("beta"), 2, "an operator").expect("it can be put back");
+    send("beta", "recall");
+    host.rollback(&id("alpha"), 0, "an operator").expect("it can be put back");
+    host.rollback(&id("alpha"), 1, "an operator").expect("it can be put back");
+    send("alpha", "stored");
     heads
 }
 
@@ -102,9 +119,10 @@ impl World {
         let [root, other, still] = ["data", "other", "still"].map(|name| dir.path().join(name));
         let heads = live(&root);
         live(&other);
-        let small = export(&root, &["alpha:1-2"]);
-        let bundle = export(&root, &["alpha", "beta", "gamma"]);
-        let other = export(&other, &["alpha", "beta", "gamma"]);
+        let small = export(&root, &["alpha:1-2", "twin"]);
+        let all = ["alpha", "beta", "gamma", "shut", "tool-two", "twin"];
+        let bundle = export(&root, &all);
+        let other = export(&other, &all);
         let log = root.join("lazaret.db-wal");
         assert!(std::fs::metadata(&log).map_or(0, |log| log.len()) == 0, "everything is in the database's own file");
         station::copy_dir(&root, &still);

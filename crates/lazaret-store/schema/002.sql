@@ -1,0 +1,2 @@
+-- Nothing in the tables changes. The journal has kinds of entries, and agents' rows have fields and states, that a release
+-- which knows format 1 would take for damage: the number keeps it away.
