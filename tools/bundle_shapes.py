@@ -260,7 +260,7 @@ def grants(value):
         raise Bad("V9", "grants stand in order, each once")
 
 
-U16, U32, U64 = number(0xFFFF), number(0xFFFFFFFF), number()
+SCORE, U16, U32, U64 = number(100), number(0xFFFF), number(0xFFFFFFFF), number()
 HEADERS = items(record({"name": text, "value": text}))
 BUDGET = record({"fuel": U64, "memory": U64, "wall_ms": U64, "effects": U32, "bytes": U64})
 REPLY = record({"content_type": text, "body": binary})
@@ -300,9 +300,10 @@ ANSWER = tagged({
 }, units=("nothing",))
 REFUSAL = record({
     "code": choice("bad-ask", "not-granted", "no-permit", "forbidden", "policy-error", "approval-denied",
-                   "approval-expired", "approval-invalid", "killed", "no-budget", "budget-exceeded", "per-action-limit",
-                   "rail-not-allowed", "unpriced", "bad-spend", "too-many-open", "effects-spent", "bytes-spent"),
-    "layer": choice("form", "declared", "switch", "policy", "approval", "budget", "executor"),
+                   "approval-expired", "approval-invalid", "killed", "revoked", "mailbox-closed", "no-budget",
+                   "budget-exceeded", "per-action-limit", "rail-not-allowed", "unpriced", "bad-spend", "too-many-open",
+                   "effects-spent", "bytes-spent"),
+    "layer": choice("form", "declared", "switch", "trust", "policy", "approval", "budget", "executor"),
     "reason": text,
     "remedy": text,
 })
@@ -319,8 +320,8 @@ TAPE = items(record({"effect": effect, "outcome": OUTCOME, "ruling": nullable(U3
 ENDING = tagged({
     "replied": REPLY,
     "failed": tagged({"bad-input": text, "failed": text}),
-    "stopped": record({"cause": choice("fuel", "memory", "wall-clock", "killed", "trap", "refused", "bad-value"),
-                       "detail": text}),
+    "stopped": record({"cause": choice("fuel", "memory", "wall-clock", "killed", "revoked", "trap", "refused",
+                                       "bad-value"), "detail": text}),
 })
 LIMITS = some({name: U64 for name in (
     "fuel", "memory", "wall_ms", "effects", "bytes_out", "output_bytes", "money")})
@@ -357,6 +358,8 @@ BODY = tagged({
     "rulebook-in-force": record({"rulebook": digest, "files": items(text)}),
     "switch-changed": record({"switch": choice("spend", "all"), "change": choice("thrown", "lifted"), "by": text,
                               "at": U64, "reason": text}),
+    "trust-changed": record({"agent": agent, "change": choice("set", "revoked", "restored", "mismatch"), "score": SCORE,
+                             "by": text, "at": U64, "reason": text, "turn": nullable(U64)}),
     "caps-set": record({"agent": agent, "caps": caps}),
     "effect-opened": record({"agent": agent, "turn": U64, "message": U64, "input": nullable(MESSAGE), "number": U32,
                              "tape": TAPE, "judged": digest, "effect": effect, "ruling": nullable(U32)}),

@@ -5,15 +5,14 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lazaret_gate::canonical::Exact;
-use lazaret_gate::ledger::Killed;
-use lazaret_gate::refusal::{Code, Layer};
-use lazaret_gate::{Answer, Bytes, Effect, Executor, Permit, Refusal, Undone};
+use lazaret_gate::halted::Halted;
+use lazaret_gate::{Answer, Bytes, Effect, Executor, Permit, Undone};
 
 use crate::limits::{LOOK, MAX_SLEEP};
 use crate::{http, model, tools};
 
-/// Says whether an operator has stopped an effect that is under way.
-type Switched = Box<dyn Fn(&Effect) -> Option<Killed> + Send>;
+/// Says whether an operator has stopped an effect that was let pass.
+type Switched = Box<dyn Fn(&Effect) -> Option<Halted> + Send>;
 
 /// The world outside: clocks, randomness, models, tools, the web.
 pub struct Outside {
@@ -37,29 +36,26 @@ impl Outside {
         }
     }
 
-    /// Asks this while an effect takes its time, and cuts the effect off if the answer is yes.
-    pub fn with_switches(mut self, switched: impl Fn(&Effect) -> Option<Killed> + Send + 'static) -> Self {
+    /// Asks this right before an effect leaves the host and while it takes its time, and cuts it off if the answer is yes.
+    pub fn with_switches(mut self, switched: impl Fn(&Effect) -> Option<Halted> + Send + 'static) -> Self {
         self.switched = Box::new(switched);
         self
     }
 
     /// An effect that takes its time, cut off if it has to be.
-    fn unless_killed<T>(
+    fn unless_halted<T>(
         &self,
         effect: &Effect,
         act: impl FnOnce(&mut dyn FnMut() -> bool) -> Option<Result<T, String>>,
     ) -> Result<T, Undone> {
-        let mut killed = None;
+        let mut halted = None;
         let done = act(&mut || {
-            killed = (self.switched)(effect);
-            killed.is_some()
+            halted = (self.switched)(effect);
+            halted.is_some()
         });
-        match (done, killed) {
+        match (done, halted) {
             (Some(done), _) => Ok(done?),
-            (None, Some(killed)) => {
-                let (reason, remedy) = (killed.in_flight(), killed.remedy());
-                Err(Undone::Cut(Box::new(Refusal { code: Code::Killed, layer: Layer::Executor, reason, remedy })))
-            }
+            (None, Some(halted)) => Err(Undone::Cut(Box::new(halted.refusal(true)))),
             (None, None) => Err("it ended without an answer".into()),
         }
     }
@@ -69,13 +65,13 @@ impl Outside {
             return Err(format!("a wait of {} ms; the most is {} ms", wait.as_millis(), MAX_SLEEP.as_millis()).into());
         }
         let until = Instant::now() + wait;
-        self.unless_killed(effect, |killed| {
+        self.unless_halted(effect, |halted| {
             loop {
                 let left = until.saturating_duration_since(Instant::now());
                 if left.is_zero() {
                     return Some(Ok(Answer::Nothing));
                 }
-                if killed() {
+                if halted() {
                     return None;
                 }
                 std::thread::sleep(left.min(LOOK));
@@ -93,6 +89,10 @@ impl Outside {
 impl Executor for Outside {
     fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
         let effect = permit.into_effect();
+        // A permit that was given a moment ago is dead if its agent was revoked or everything stopped since.
+        if let Some(halted) = effect.leaves_host().then(|| (self.switched)(&effect)).flatten() {
+            return Err(Undone::Cut(Box::new(halted.refusal(false))));
+        }
         match effect {
             Effect::LogWrite { .. } => Ok(Answer::Nothing),
             Effect::ClockNow {} => {
@@ -111,7 +111,7 @@ impl Executor for Outside {
             Effect::ToolsCall { name, arguments } => Ok(Answer::Result(self.tools.call(&name, &arguments)?)),
             Effect::HttpFetch(ref request) => {
                 let (client, request) = (self.http.get_or_init(http::Client::default), request.clone());
-                self.unless_killed(&effect, |killed| client.fetch(request, killed)).map(Answer::Response)
+                self.unless_halted(&effect, |halted| client.fetch(request, halted)).map(Answer::Response)
             }
             inside @ (Effect::StorageGet { .. }
             | Effect::StorageSet { .. }

@@ -82,6 +82,7 @@ fn request(n: usize) -> Request {
             port: Some(443),
             path: Some(format!("/v7/items/{n}")),
             content_type: Some("application/json".into()),
+            trust: lazaret_gate::trust::Score::try_from(50).ok(),
         },
     }
 }

@@ -28,5 +28,6 @@ pub use money::{BadName, Currency, Money, Rail};
 pub use prices::{BadPrices, Price, Prices};
 pub use short::Short;
 pub use spend::{BadSpend, Spend, spend_of};
+pub(crate) use switches::utc;
 pub use switches::{Change, Killed, Switch, SwitchEvent, Switches, Thrown};
 pub use unit::{Holder, Period, Scope, Unit};

@@ -15,6 +15,7 @@ pub mod checkpoint;
 pub mod effect;
 pub mod entry;
 pub mod grant;
+pub mod halted;
 pub mod id;
 pub mod image;
 pub mod ledger;
@@ -31,6 +32,7 @@ pub mod rulebook;
 pub mod ruling;
 pub mod shown;
 pub mod stages;
+pub mod trust;
 
 pub use budget::{Budget, Meter};
 pub use canonical::{Bytes, Digest, Exact};

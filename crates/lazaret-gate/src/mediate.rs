@@ -70,7 +70,8 @@ pub trait Executor {
 pub enum Undone {
     /// It failed; the agent is told so.
     Failed(String),
-    /// A kill switch was thrown while it was under way. It may have happened.
+    /// It was let pass and then stopped: by a kill switch or a revocation, perhaps while it was under way, and then it may
+    /// have happened; or because whom it is for takes nothing any more.
     Cut(Box<Refusal>),
 }
 
@@ -164,7 +165,7 @@ fn admit<C: Circumstances + ?Sized>(
     let weighed = stages::weigh(declared, &rulebook, caller.grants);
     let mut ruling =
         Ruling { under, risk: weighed.risk().clone(), rules: Vec::new(), warnings: Vec::new(), asked: Vec::new() };
-    let running = match stages::switches(weighed, &ruling.under.switches, &rulebook) {
+    let running = match stages::switches(weighed, caller.agent, &ruling.under, &rulebook) {
         Ok(running) => running,
         Err(refusal) => return Ok((Some(ruling), Err(refusal))),
     };

@@ -12,6 +12,7 @@ use crate::id::AgentId;
 use crate::ledger::{Account, Caps, SwitchEvent};
 use crate::outcome::Outcome;
 use crate::ruling::Rulings;
+use crate::trust::TrustEvent;
 
 pub use crate::lineage::{AgentForked, AgentQuarantined, AgentRolledBack, AgentWoken};
 
@@ -39,6 +40,8 @@ pub enum Body {
     RulebookInForce(RulebookInForce),
     /// A kill switch was thrown or lifted.
     SwitchChanged(SwitchEvent),
+    /// An agent was revoked or restored, its base score was set, or a replay of it differs.
+    TrustChanged(TrustEvent),
     /// What an agent may spend was changed.
     CapsSet(CapsSet),
     /// A turn that isn't over, on disk because an effect is about to leave the host.
@@ -67,6 +70,7 @@ impl Body {
             Self::AgentRemoved(_) => "agent-removed",
             Self::RulebookInForce(_) => "rulebook-in-force",
             Self::SwitchChanged(_) => "switch-changed",
+            Self::TrustChanged(_) => "trust-changed",
             Self::CapsSet(_) => "caps-set",
             Self::EffectOpened(_) => "effect-opened",
             Self::EffectClosed(_) => "effect-closed",
@@ -80,6 +84,7 @@ impl Body {
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
             Self::Genesis(_) | Self::ComponentAdmitted(_) | Self::RulebookInForce(_) | Self::SwitchChanged(_) => None,
+            Self::TrustChanged(body) => Some(&body.agent),
             Self::CapsSet(body) => Some(&body.agent),
             Self::AgentCreated(body) => Some(&body.agent),
             Self::AgentForked(body) => Some(&body.agent),
@@ -271,6 +276,8 @@ pub enum Cause {
     WallClock,
     /// An operator stopped everything. Not reproducible: where it struck depends on the operator.
     Killed,
+    /// An operator revoked the agent. Not reproducible either, unless a refusal ended it.
+    Revoked,
     /// A WebAssembly trap: unreachable, division by zero, out of bounds, stack overflow.
     Trap,
     /// A refusal that ends the turn.
@@ -287,6 +294,7 @@ impl Cause {
             Self::Memory => "memory",
             Self::WallClock => "wall-clock",
             Self::Killed => "killed",
+            Self::Revoked => "revoked",
             Self::Trap => "trap",
             Self::Refused => "refused",
             Self::BadValue => "bad-value",

@@ -14,6 +14,8 @@ pub enum Layer {
     Declared,
     /// An operator has stopped everything, or all spending.
     Switch,
+    /// The agent is revoked.
+    Trust,
     /// The operator's rules don't permit it.
     Policy,
     /// A person was to be asked, and did not say yes.
@@ -31,6 +33,7 @@ impl Layer {
             Self::Form => "form",
             Self::Declared => "declared",
             Self::Switch => "switch",
+            Self::Trust => "trust",
             Self::Policy => "policy",
             Self::Approval => "approval",
             Self::Budget => "budget",
@@ -61,6 +64,10 @@ pub enum Code {
     ApprovalInvalid,
     /// A kill switch is thrown.
     Killed,
+    /// The agent is revoked.
+    Revoked,
+    /// The message is for an agent that is revoked.
+    MailboxClosed,
     /// Money was asked for, and there is no budget of it.
     NoBudget,
     /// A cap does not reach.
@@ -94,6 +101,8 @@ impl Code {
             Self::ApprovalExpired => "approval-expired",
             Self::ApprovalInvalid => "approval-invalid",
             Self::Killed => "killed",
+            Self::Revoked => "revoked",
+            Self::MailboxClosed => "mailbox-closed",
             Self::NoBudget => "no-budget",
             Self::BudgetExceeded => "budget-exceeded",
             Self::PerActionLimit => "per-action-limit",
@@ -122,10 +131,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Whether the turn ends with this refusal. A spent turn does, and a kill: an agent that goes on asking would fill
-    /// the tape with noes.
+    /// Whether the turn ends with this refusal. A spent turn does, a kill and a revocation: an agent that goes on asking
+    /// would fill the tape with noes.
     pub fn ends_turn(&self) -> bool {
-        matches!(self.code, Code::EffectsSpent | Code::BytesSpent | Code::Killed)
+        matches!(self.code, Code::EffectsSpent | Code::BytesSpent | Code::Killed | Code::Revoked)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::canonical::{Bytes, Digest};
 use crate::ledger::Switches;
 use crate::policy::Facts;
 use crate::risk::Risk;
+use crate::trust::Revoked;
 
 /// What holds in the moment in which the gate decides, and the ask itself doesn't tell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Circumstance {
     pub facts: Facts,
     /// The kill switches.
     pub switches: Switches,
+    /// That the asking agent is revoked; none if it isn't.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Revoked>,
 }
 
 /// How an ask was judged.

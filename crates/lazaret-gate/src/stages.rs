@@ -22,6 +22,7 @@ use crate::refusal::{Code, Layer, Refusal};
 use crate::risk::{Around, Risk};
 use crate::rulebook::Rulebook;
 use crate::ruling::{Asked, Circumstance};
+use crate::trust::RevokedAgent;
 
 /// An ask whose every part is of a size that the host carries.
 pub struct Formed {
@@ -39,7 +40,7 @@ pub struct Weighed {
     risk: Risk,
 }
 
-/// An ask that no kill switch stops.
+/// An ask that no kill switch stops, of an agent that isn't revoked.
 pub struct Running {
     effect: Effect,
     risk: Risk,
@@ -210,10 +211,29 @@ fn stopped(killed: &Killed) -> Refusal {
     Refusal { code: Code::Killed, layer: Layer::Switch, reason: killed.reason(), remedy: killed.remedy() }
 }
 
-/// Stage 4: has an operator stopped this?
-pub fn switches(weighed: Weighed, switches: &Switches, rulebook: &Rulebook) -> Result<Running, Refusal> {
+/// Whether an agent may do anything at all, before an effect of it runs or while it does.
+pub fn revoked(effect: &Effect, agent: &AgentId, under: &Circumstance) -> Result<(), RevokedAgent> {
+    match &under.revoked {
+        None => Ok(()),
+        Some(revoked) => Err(RevokedAgent { agent: agent.clone(), kind: effect.kind(), revoked: revoked.clone() }),
+    }
+}
+
+/// What an operator has stopped, everything or this agent.
+fn halted(effect: &Effect, agent: &AgentId, under: &Circumstance, rulebook: &Rulebook) -> Result<(), Refusal> {
+    killed(effect, &under.switches, rulebook).map_err(|killed| stopped(&killed))?;
+    revoked(effect, agent, under).map_err(|revoked| revoked.refusal())
+}
+
+/// Stage 4: has an operator stopped this, or revoked the agent?
+pub fn switches(
+    weighed: Weighed,
+    agent: &AgentId,
+    under: &Circumstance,
+    rulebook: &Rulebook,
+) -> Result<Running, Refusal> {
     let Weighed { effect, risk } = weighed;
-    killed(&effect, switches, rulebook).map_err(|killed| stopped(&killed))?;
+    halted(&effect, agent, under, rulebook)?;
     Ok(Running { effect, risk })
 }
 
@@ -326,7 +346,7 @@ fn unanswered(why: &str) -> Refusal {
 }
 
 /// Checks an answer as whoever was not there would: signature, view, clocks, and that it is about this very effect. A
-/// switch that was thrown during the wait stops it whatever the answer is.
+/// switch that was thrown during the wait stops it whatever the answer is, and so does a revocation.
 fn answered(
     (effect, risk): (&Effect, &Risk),
     agent: &AgentId,
@@ -335,7 +355,7 @@ fn answered(
     meter: &mut Meter,
 ) -> Result<(), Refusal> {
     let Asked { question, answer, at, then, .. } = asked;
-    killed(effect, &then.switches, rulebook).map_err(|killed| stopped(&killed))?;
+    halted(effect, agent, then, rulebook)?;
     let Some(answer) = answer else { return Err(unanswered("nobody answered in time")) };
     let invalid = |why: String| Refusal {
         code: Code::ApprovalInvalid,
@@ -469,7 +489,7 @@ impl Paused {
         let Self { approved, caps, refusal, .. } = self;
         match answered((&approved.effect, &approved.risk), agent, asked, rulebook, meter) {
             Ok(()) => Ok((approved, caps)),
-            Err(killed) if killed.code == Code::Killed => Err(killed),
+            Err(halted) if matches!(halted.code, Code::Killed | Code::Revoked) => Err(halted),
             // Who reads it must hear of the cap too: that is what can be changed.
             Err(no) => {
                 Err(Refusal { reason: format!("{}; {}", refusal.reason, no.reason), remedy: refusal.remedy, ..no })

@@ -327,7 +327,7 @@ fn low() -> Risk {
 
 fn facts() -> Facts {
     let labels = BTreeSet::from(["private".to_owned()]);
-    Facts { labels, run: "r".into(), device: None, tier: "A".into(), spent: 7, time: 1_700_000_000_000 }
+    Facts { labels, run: "r".into(), device: None, tier: "A".into(), spent: 7, time: 1_700_000_000_000, trust: None }
 }
 
 fn of(effect: &Effect) -> Result<Request, BadRequest> {

@@ -10,6 +10,7 @@ use lazaret_gate::policy::{
     ACTIONS, Cached, Context, Decision, Kind, Policies, Request, RiskFacts, SCHEMA, Shape, Uid, Verdict, Who,
 };
 use lazaret_gate::risk::RiskTier;
+use lazaret_gate::trust::Score;
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::ValueTree as _;
@@ -35,6 +36,9 @@ const ANYWHERE: &[&str] = &[
     "context.time - context.spent < 3",
     "context.bytes * 4611686018427387904 > 0",
     "context has amount && context.amount > 3",
+    "context has trust",
+    "context has trust && context.trust < 50",
+    "context has trust && context[\"trust\"] * 2 > context.spent",
     "(if context.time > 2 then context.spent else context.bytes) > 1",
     "principal is Agent",
     "principal in App::\"mail\"",
@@ -114,6 +118,7 @@ fn context(shape: Shape) -> impl Strategy<Value = Context> {
     let device = prop::option::of(select(&["d1", "r1"][..]));
     let facts = (labels, select(&["r1", "r2", "A"][..]), device, number(), number(), number());
     let risk = (select(&[RiskTier::Low, RiskTier::High][..]), select(&[0_u32, 501][..]));
+    let trust = prop::option::of(select(&[0_u8, 2, 49, 50, 100][..]));
     let asked = (
         select(&["GET", "POST"][..]),
         select(&["https", "http"][..]),
@@ -122,7 +127,7 @@ fn context(shape: Shape) -> impl Strategy<Value = Context> {
         prop::option::of(0..6_i64),
         select(&["A", "B"][..]),
     );
-    (facts, risk, asked).prop_map(move |(facts, risk, asked)| {
+    (facts, risk, asked, trust).prop_map(move |(facts, risk, asked, trust)| {
         let (labels, run, device, spent, time, bytes) = facts;
         let (method, scheme, path, content_type, amount, tier) = asked;
         let http = shape == Shape::Http;
@@ -137,6 +142,7 @@ fn context(shape: Shape) -> impl Strategy<Value = Context> {
             bytes,
             arguments: "0".repeat(64),
             amount,
+            trust: trust.map(|hundredths| Score::try_from(hundredths).unwrap()),
             method: http.then(|| method.to_owned()),
             scheme: http.then(|| scheme.to_owned()),
             port: http.then_some(443),

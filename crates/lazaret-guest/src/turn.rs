@@ -26,7 +26,7 @@ pub trait World: Any {
     }
 
     /// Why the turn must end now, whatever the guest is doing; none if it need not.
-    fn stopped(&self) -> Option<String> {
+    fn stopped(&self) -> Option<Stop> {
         None
     }
 }
@@ -61,7 +61,7 @@ pub(crate) struct Guest {
     /// The refusal that ended the turn.
     pub(crate) refused: Option<Refusal>,
     /// Why an operator ended it.
-    stopped: Option<String>,
+    stopped: Option<Stop>,
     pub(crate) wasi: crate::wasi::Wasi,
     memory: MemoryCap,
     /// When its wall time is used up.
@@ -465,11 +465,14 @@ fn stopped(store: &mut Store<Guest>, why: &wasmtime::Error, terms: &Terms<'_>) -
         Some(Refusal { code: Code::Killed, reason, remedy, .. }) => {
             return stop(Cause::Killed, format!("{reason}; {remedy}"));
         }
+        Some(Refusal { code: Code::Revoked, reason, remedy, .. }) => {
+            return stop(Cause::Revoked, format!("{reason}; {remedy}"));
+        }
         Some(refusal) => return stop(Cause::Refused, refusal.to_string()),
         None => {}
     }
-    if let Some(why) = guest.stopped.take() {
-        return stop(Cause::Killed, why);
+    if let Some(stop) = guest.stopped.take() {
+        return Ok(Ending::Stopped(stop));
     }
     let budget = terms.budget;
     match why.downcast_ref::<Trap>() {

@@ -52,7 +52,9 @@ impl Host {
             image,
         };
         changes.push(Change::CreateAgent(row_of(&created)));
-        self.store.commit(Batch { entries: vec![Body::AgentCreated(created)], changes })?;
+        let mut entries = vec![Body::AgentCreated(created)];
+        self.trust_at_birth(&new.agent, &mut entries, &mut changes);
+        self.store.commit(Batch { entries, changes })?;
         self.known(&new.agent)
     }
 
@@ -112,7 +114,7 @@ impl Host {
 
     /// Puts a message into an agent's mailbox for a later turn.
     pub fn post(&self, agent: &AgentId, message: Message) -> Result<(), HostError> {
-        self.known(agent)?;
+        self.trusted(&self.known(agent)?)?;
         let changes = vec![Change::Enqueue { to: agent.clone(), message }];
         self.store.commit(Batch { entries: Vec::new(), changes })?;
         Ok(())

@@ -245,6 +245,17 @@ impl Approvals {
         }
     }
 
+    /// Ends what was approved for an agent.
+    pub(crate) fn end_agent(&self, agent: &AgentId) {
+        for name in list(&self.folder, ".standing").unwrap_or_default() {
+            let path = self.folder.join(name);
+            let standing = read_file(&path).ok().flatten().and_then(|bytes| canonical::decode::<Standing>(&bytes).ok());
+            if standing.is_some_and(|standing| standing.question.agent == *agent) {
+                remove(&path);
+            }
+        }
+    }
+
     fn file(&self, question: &Question, kind: &str) -> PathBuf {
         self.folder.join(format!("{}.{kind}", question.id))
     }

@@ -23,6 +23,22 @@ pub enum HostError {
     /// Everything is stopped.
     #[error("no turn is taken: {0}")]
     Killed(String),
+    /// The agent is revoked.
+    #[error("agent `{agent}` takes no turn and no message: {why}; {remedy}")]
+    Revoked {
+        /// Which.
+        agent: AgentId,
+        /// Who did it, when and why.
+        why: String,
+        /// What an operator could do.
+        remedy: String,
+    },
+    /// Who is revoked can't be read or changed.
+    #[error(
+        "{0}; mend the file, or remove it: then those stay revoked of whom the journal says so, and `lazaret trust revoke` \
+         makes it anew"
+    )]
+    Revocations(String),
     /// There is no such effect on record.
     #[error("there is no effect `{id}`: {why}")]
     NoEffect {

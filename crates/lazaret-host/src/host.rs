@@ -11,6 +11,7 @@ use lazaret_gate::approval::limits::PATIENCE_MS;
 use lazaret_gate::ledger::{Switch, SwitchEvent, Switches, Thrown};
 use lazaret_gate::policy::Problem;
 use lazaret_gate::record::Body;
+use lazaret_gate::trust::Score;
 use lazaret_gate::{AgentId, Digest, Rulebook};
 use lazaret_guest::{Engine, Program, State};
 use lazaret_store::Store;
@@ -35,6 +36,8 @@ pub struct Host {
     uses: AtomicU64,
     environment: Vec<(String, String)>,
     pub(crate) station: Station,
+    /// What new agents are trusted.
+    pub(crate) trust: Score,
 }
 
 /// What a data root is opened with.
@@ -48,11 +51,14 @@ pub struct Settings {
     pub person: Option<Arc<dyn Person>>,
     /// Who stops all spending before anything else happens; none if nobody does.
     pub stop_spending: Option<String>,
+    /// How far a new agent is trusted.
+    pub trust: Score,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { preset: "locked-down".to_owned(), patience_ms: PATIENCE_MS, person: None, stop_spending: None }
+        let preset = "locked-down".to_owned();
+        Self { preset, patience_ms: PATIENCE_MS, person: None, stop_spending: None, trust: Score::START }
     }
 }
 
@@ -121,7 +127,7 @@ impl Host {
         let approvals = Approvals::open(root)?;
         approvals.withdraw_all();
         let station = Station {
-            rules: Arc::new(Rules::open(root, &settings.preset, last, read, switches)?),
+            rules: Arc::new(Rules::open(root, &settings.preset, last, read, switches, store.clone())?),
             approvals: Arc::new(approvals),
             person: settings.person,
             patience_ms: settings.patience_ms,
@@ -131,6 +137,7 @@ impl Host {
         Ok(Self {
             root: root.to_owned(),
             station,
+            trust: settings.trust,
             store,
             engine: Engine::new()?,
             programs: Mutex::default(),

@@ -73,6 +73,8 @@ impl Host {
         let slot = self.slot(from);
         let _turn = lock(&slot);
         let source = self.between_turns(from)?;
+        // A name that was never used is no way around a revocation.
+        self.trusted(&source)?;
         let past = self.past_of(from)?;
         let turn = turn.unwrap_or_else(|| past.stands_at(source.turn));
         let left = self.left(&past, turn)?;
@@ -93,8 +95,9 @@ impl Host {
         let forked = AgentForked { agent, component, world, engine, grants, budget, caps, image, from, turn, entry };
         changes.push(Change::CreateAgent(row_of(&forked)));
         changes.extend(self.storage_at(past, turn)?.into_iter().map(|(key, entry)| set(new, key, entry)));
-        let entry = Body::AgentForked(Box::new(forked.clone()));
-        self.store.commit(Batch { entries: vec![entry], changes })?;
+        let mut entries = vec![Body::AgentForked(Box::new(forked.clone()))];
+        self.trust_at_birth(new, &mut entries, &mut changes);
+        self.store.commit(Batch { entries, changes })?;
         if let Some((image, state)) = woken {
             let slot = self.slot(new);
             self.keep_warm(&mut lock(&slot), image, state);

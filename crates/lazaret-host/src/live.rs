@@ -9,8 +9,9 @@ use lazaret_exec::{Outside, Recorded, tools};
 use lazaret_gate::ledger::{Account, Amounts, Caps, Point};
 use lazaret_gate::outcome::{Entry, KeyInfo};
 use lazaret_gate::policy::Who;
-use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, TapeEntry};
+use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, Stop, TapeEntry};
 use lazaret_gate::stages::Purse;
+use lazaret_gate::trust::MailboxClosed;
 use lazaret_gate::{
     AgentId, Answer, Budget, Caller, Digest, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, Ruling,
     Rulings, Undone, canonical, mediate,
@@ -18,7 +19,8 @@ use lazaret_gate::{
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
 
-use crate::present::{Present, Station};
+use crate::present::{Esteem, Present, Station};
+use crate::rules::Rules;
 
 /// What a turn was given, and how far it had come if it is being taken up again.
 pub(crate) struct Plan {
@@ -31,6 +33,7 @@ pub(crate) struct Plan {
     pub(crate) budget: Budget,
     pub(crate) caps: Caps,
     pub(crate) account: Account,
+    pub(crate) esteem: Esteem,
     pub(crate) resume: Resume,
 }
 
@@ -82,9 +85,9 @@ impl Live {
         #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
         let begun = Instant::now();
         let known = Recorded::part(plan.resume.tape, plan.resume.rulings);
-        let (store, present) = (station.store.clone(), station.present(&plan.agent, plan.turn, known.clone()));
-        let rules = station.rules.clone();
-        let outside = outside.with_switches(move |effect| rules.killed(effect).err());
+        let present = station.present(&plan.agent, plan.turn, plan.esteem, known.clone());
+        let (store, rules, agent) = (station.store.clone(), station.rules.clone(), plan.agent.clone());
+        let outside = outside.with_switches(move |effect| rules.halted(&agent, effect));
         Self {
             who: Who::agent(&plan.agent, None),
             agent: plan.agent.clone(),
@@ -97,6 +100,7 @@ impl Live {
                 agent: plan.agent.clone(),
                 grants: plan.grants.clone(),
                 store: store.clone(),
+                rules: station.rules.clone(),
                 outside,
                 known: known.clone(),
                 writes: BTreeMap::new(),
@@ -157,7 +161,7 @@ impl World for Live {
         self.present.waited()
     }
 
-    fn stopped(&self) -> Option<String> {
+    fn stopped(&self) -> Option<Stop> {
         self.present.stopped()
     }
 }
@@ -275,6 +279,7 @@ struct TurnExecutor {
     agent: AgentId,
     grants: Grants,
     store: Arc<Store>,
+    rules: Arc<Rules>,
     outside: Outside,
     known: Recorded,
     /// Storage as this turn leaves it: `None` is deleted.
@@ -290,7 +295,7 @@ impl Executor for TurnExecutor {
                 // What it was told before an interruption stays so, though its addressee may be gone since.
                 let known = self.known.entry(permit.number());
                 let told = known.is_some_and(|entry| matches!(entry.outcome, Outcome::Done(_)));
-                Ok(self.change(permit.into_effect(), told)?)
+                self.change(permit.into_effect(), told)
             }
             Effect::StorageList { prefix, after, limit } => {
                 Ok(Answer::Keys(self.list(prefix, after.as_deref(), *limit as usize)?))
@@ -311,7 +316,7 @@ impl TurnExecutor {
         Ok(stored.map(|(value, version)| Entry { value: value.into(), version }))
     }
 
-    fn change(&mut self, effect: Effect, told: bool) -> Result<Answer, String> {
+    fn change(&mut self, effect: Effect, told: bool) -> Result<Answer, Undone> {
         match effect {
             Effect::StorageSet { key, value } => {
                 let version = self.get(&key)?.map_or(0, |entry| entry.version) + 1;
@@ -328,14 +333,20 @@ impl TurnExecutor {
             Effect::AgentsSend { to, content_type, body } => {
                 let to: AgentId = to.parse().map_err(|why: lazaret_gate::id::BadAgentId| why.to_string())?;
                 let known = self.store.agent(&to).map_err(|why| why.to_string())?;
-                if !told && known.is_none_or(|row| row.state == lazaret_store::AgentState::Removed) {
-                    return Err(format!("there is no agent `{to}`"));
+                let living = known.filter(|row| row.state != lazaret_store::AgentState::Removed);
+                match living {
+                    _ if told => {}
+                    None => return Err(format!("there is no agent `{to}`").into()),
+                    Some(row) if self.rules.standing(&to, (row.revoked.as_ref(), None)).0.is_some() => {
+                        return Err(Undone::Cut(Box::new(MailboxClosed { to }.refusal())));
+                    }
+                    Some(_) => {}
                 }
                 let sender = Some(self.agent.clone());
                 self.sent.push((to, Message { sender, content_type, body }));
                 Ok(Answer::Sent(u32::try_from(self.sent.len() - 1).unwrap_or(u32::MAX)))
             }
-            other => Err(format!("`{}` changes nothing", other.kind())),
+            other => Err(format!("`{}` changes nothing", other.kind()).into()),
         }
     }
 

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use lazaret_exec::{Recorded, Then};
 use lazaret_gate::ledger::{Point, Switch, Thrown};
 use lazaret_gate::policy::Facts;
-use lazaret_gate::record::{Body, RulebookInForce};
+use lazaret_gate::record::{Body, Cause, RulebookInForce, Stop};
 use lazaret_gate::ruling::Asked;
 use lazaret_gate::stages::Matter;
+use lazaret_gate::trust::{self, Conduct, Score, TrustChange};
 use lazaret_gate::{AgentId, Circumstance, Circumstances, Digest, Halt, Rulebook};
 use lazaret_store::{Batch, Change, Store, StoreError};
 
@@ -41,12 +42,20 @@ pub(crate) struct Present {
     station: Station,
     agent: AgentId,
     run: String,
+    esteem: Esteem,
     /// How far the turn had come when it was cut off: up to there, things are as they were.
     before: Then<FindBook>,
     known: usize,
     waited: Duration,
     /// Somebody was asked in this turn.
     asked: bool,
+}
+
+/// What is known of an agent's trust when its turn begins. An operator may set another base in the middle of it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Esteem {
+    pub(crate) conduct: Conduct,
+    pub(crate) base: Option<Score>,
 }
 
 impl Drop for Present {
@@ -60,13 +69,14 @@ impl Drop for Present {
 
 impl Station {
     /// The circumstances of a turn that goes on after `known`.
-    pub(crate) fn present(&self, agent: &AgentId, turn: u64, known: Recorded) -> Present {
+    pub(crate) fn present(&self, agent: &AgentId, turn: u64, esteem: Esteem, known: Recorded) -> Present {
         let station = self.clone();
         let find: FindBook = Box::new(move |digest| station.rulebook(digest));
         Present {
             station: self.clone(),
             agent: agent.clone(),
             run: format!("{agent}-{turn}"),
+            esteem,
             known: known.len(),
             before: Then::new(known, find),
             waited: Duration::ZERO,
@@ -95,14 +105,20 @@ impl Station {
             changes.push(Change::Blob { digest: book.digest(), bytes: book.bytes().to_vec() });
         }
         entries.extend(news.events.iter().cloned().map(Body::SwitchChanged));
+        entries.extend(news.trust.iter().cloned().map(Body::TrustChanged));
+        changes.extend(news.trust.iter().cloned().map(Change::Trust));
         if entries.is_empty() {
             return Ok(());
         }
         let written = self.store.commit(Batch { entries, changes });
         if written.is_err() {
             self.rules.unwritten(news);
+            return written.map(|_| ());
         }
-        written.map(|_| ())
+        // What was approved for an agent before it was revoked doesn't come back with it.
+        let revoked = news.trust.iter().filter(|event| event.change == TrustChange::Revoked);
+        revoked.for_each(|event| self.approvals.end_agent(&event.agent));
+        Ok(())
     }
 
     /// Why everything has to stop, if it has to.
@@ -112,14 +128,35 @@ impl Station {
         switches.all.as_ref().map(|thrown| format!("{}; `lazaret kill --lift all` lets agents go on", said(thrown)))
     }
 
+    /// Why an agent's turn has to stop, if it has to.
+    fn stop(&self, agent: &AgentId) -> Option<Stop> {
+        if let Some(detail) = self.stopped() {
+            return Some(Stop { cause: Cause::Killed, detail });
+        }
+        self.revoked(agent)
+    }
+
+    /// That an agent's turn has to stop because the agent is revoked.
+    pub(crate) fn revoked(&self, agent: &AgentId) -> Option<Stop> {
+        let revoked = self.rules.standing(agent, (None, None)).0?;
+        let detail = format!("{}; {}", revoked.say(agent), revoked.remedy(agent));
+        Some(Stop { cause: Cause::Revoked, detail })
+    }
+
     /// What holds now. A rulebook that is new is in the journal before anything is judged by it.
-    fn now(&self, run: &str) -> Result<Circumstance, Halt> {
+    fn now(&self, agent: &AgentId, run: &str, esteem: Esteem) -> Result<Circumstance, Halt> {
         let (book, switches) = self.rules.now();
+        let (revoked, base) = self.rules.standing(agent, (None, esteem.base));
+        let trust = match &revoked {
+            Some(_) => Score::NONE,
+            None => trust::score(&esteem.conduct, base.unwrap_or(Score::START)),
+        };
         self.note().map_err(|why| Halt::Unwritten(why.to_string()))?;
         // To the second: a thousand asks of one turn are then judged in the same circumstances.
         let time = asking::now().moment.wall_ms / 1000 * 1000;
-        let facts = Facts { run: run.to_owned(), tier: TIER.to_owned(), time, ..Facts::default() };
-        Ok(Circumstance { rulebook: book.digest(), facts, switches })
+        let (run, tier, trust) = (run.to_owned(), TIER.to_owned(), Some(trust));
+        let facts = Facts { run, tier, time, trust, ..Facts::default() };
+        Ok(Circumstance { rulebook: book.digest(), facts, switches, revoked })
     }
 }
 
@@ -134,15 +171,19 @@ impl Present {
         self.waited
     }
 
-    /// Why everything has to stop, if it has to.
-    pub(crate) fn stopped(&self) -> Option<String> {
-        self.station.stopped()
+    /// Why the turn has to stop, if it has to.
+    pub(crate) fn stopped(&self) -> Option<Stop> {
+        self.station.stop(&self.agent)
     }
 }
 
 impl Circumstances for Present {
     fn now(&mut self, number: u32) -> Result<Circumstance, Halt> {
-        if (number as usize) < self.known { self.before.now(number) } else { self.station.now(&self.run) }
+        if (number as usize) < self.known {
+            self.before.now(number)
+        } else {
+            self.station.now(&self.agent, &self.run, self.esteem)
+        }
     }
 
     fn rulebook(&mut self, digest: &Digest) -> Result<Arc<Rulebook>, Halt> {
@@ -163,14 +204,14 @@ impl Circumstances for Present {
             patience_ms: self.station.patience_ms,
         };
         let mut unread = None;
-        let mut then = || match self.station.now(&self.run) {
+        let mut then = || match self.station.now(&self.agent, &self.run, self.esteem) {
             Ok(now) => now,
             Err(halt) => {
                 unread = Some(halt);
                 under.clone()
             }
         };
-        let over = || self.station.rules.killed(matter.effect).is_err();
+        let over = || self.station.rules.halted(&self.agent, matter.effect).is_some();
         self.asked = true;
         let asked = self.station.approvals.ask(&asking, &mut then, &over);
         #[expect(clippy::disallowed_methods, reason = "waiting for a person is measured on a real clock")]

@@ -96,7 +96,7 @@ pub(crate) fn streak_after(streak: u32, ending: &Ending) -> u32 {
         Ending::Replied(_) | Ending::Failed(_) => 0,
         Ending::Stopped(stop) => match stop.cause {
             Cause::Trap | Cause::Fuel | Cause::Memory | Cause::WallClock | Cause::BadValue => streak.saturating_add(1),
-            Cause::Killed | Cause::Refused => streak,
+            Cause::Killed | Cause::Revoked | Cause::Refused => streak,
         },
     }
 }

@@ -99,6 +99,7 @@ impl Host {
     pub(crate) fn resume(&self, agent: &AgentId, turn: u64) -> Result<Turn, HostError> {
         self.running()?;
         let row = self.known(agent)?;
+        self.trusted(&row)?;
         self.check_engine(agent, &row.engine)?;
         let cut = self.cut_off(agent, turn)?;
         let reopened = match &cut.open {

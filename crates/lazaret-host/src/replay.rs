@@ -139,7 +139,7 @@ fn differs<T: Serialize>(place: &str, expected: &T, actual: &T) -> Verdict {
 }
 
 fn ends_with_refusal(record: &TurnRecord) -> bool {
-    matches!(record.tape.last().map(|last| &last.outcome), Some(Outcome::Refused(refusal)) if refusal.code == Code::Killed)
+    matches!(record.tape.last().map(|last| &last.outcome), Some(Outcome::Refused(refusal)) if matches!(refusal.code, Code::Killed | Code::Revoked))
 }
 
 fn missing(what: impl Into<String>) -> Verdict {
@@ -267,6 +267,9 @@ impl<'a, S: Source> Replayer<'a, S> {
             // A refusal that ended it comes again by itself; an interruption in the middle doesn't.
             Ending::Stopped(Stop { cause: Cause::Killed, .. }) if !ends_with_refusal(record) => {
                 return Err(missing("an operator: the turn was stopped by a kill switch"));
+            }
+            Ending::Stopped(Stop { cause: Cause::Revoked, .. }) if !ends_with_refusal(record) => {
+                return Err(missing("an operator: the turn was stopped because its agent was revoked"));
             }
             _ => {}
         }

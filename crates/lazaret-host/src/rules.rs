@@ -6,15 +6,19 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use lazaret_gate::ledger::{Killed, SwitchEvent, Switches};
+use lazaret_gate::halted::Halted;
+use lazaret_gate::ledger::{SwitchEvent, Switches};
 use lazaret_gate::policy::{self, Place, Problem};
-use lazaret_gate::{Digest, Effect, Rulebook, stages};
+use lazaret_gate::trust::{Revoked, RevokedAgent, Score, TrustEvent};
+use lazaret_gate::{AgentId, Digest, Effect, Rulebook, stages};
+use lazaret_store::{AgentRow, Store};
 use rustix::fs::inotify;
 
 use crate::books;
 use crate::error::HostError;
 use crate::files;
 use crate::host::lock;
+use crate::revocations::Roll;
 use crate::switchboard::Board;
 
 /// The folder of the operator's rules.
@@ -23,11 +27,17 @@ const FOLDER: &str = "policy";
 /// Files in the folder that are read at all.
 const MAX_FILES: usize = policy::MAX_FILES + 2;
 
+/// Tells of changes, and which of its descriptors is the data root's own.
+struct Watch {
+    events: OwnedFd,
+    root: i32,
+}
+
 /// The rules and switches in force.
 pub(crate) struct Rules {
     root: PathBuf,
     /// Tells of changes; `None` where the kernel can't, and then everything is read each time.
-    watch: Option<OwnedFd>,
+    watch: Option<Watch>,
     state: Mutex<State>,
 }
 
@@ -45,6 +55,8 @@ struct State {
     fresh: bool,
     /// Nor is this.
     events: Vec<SwitchEvent>,
+    /// Who is revoked.
+    roll: Roll,
 }
 
 /// What happened to the rules and isn't in the journal yet.
@@ -52,6 +64,7 @@ struct State {
 pub(crate) struct News {
     pub(crate) book: Option<Arc<Rulebook>>,
     pub(crate) events: Vec<SwitchEvent>,
+    pub(crate) trust: Vec<TrustEvent>,
 }
 
 impl Rules {
@@ -63,6 +76,7 @@ impl Rules {
         last: Option<Digest>,
         read: impl FnOnce(&Digest) -> Result<Option<Arc<Rulebook>>, HostError>,
         (switches, switched): (Switches, Option<SwitchEvent>),
+        store: Arc<Store>,
     ) -> Result<Self, HostError> {
         make_folder(&root.join(FOLDER), preset).map_err(|why| HostError::Rules(why.to_string()))?;
         // Watching begins before the first reading, so that no change falls between the two.
@@ -83,6 +97,7 @@ impl Rules {
             last: switched,
             problems: Vec::new(),
             events: Vec::new(),
+            roll: Roll::open(root, store),
         };
         let rules = Self { root: root.to_owned(), watch, state: Mutex::new(state) };
         let mut state = lock(&rules.state);
@@ -112,14 +127,40 @@ impl Rules {
             state.need_book();
             self.read_rules(&mut state);
             self.read_switches(&mut state);
+            state.roll.read();
         }
         state
     }
 
-    /// Whether an effect is stopped at this moment.
-    pub(crate) fn killed(&self, effect: &Effect) -> Result<(), Killed> {
-        let (book, switches) = self.now();
-        stages::killed(effect, &switches, &book)
+    /// Whether an effect of an agent is stopped at this moment.
+    pub(crate) fn halted(&self, agent: &AgentId, effect: &Effect) -> Option<Halted> {
+        let mut state = self.looked();
+        state.need_book();
+        if let Err(killed) = stages::killed(effect, &state.switches, &state.book) {
+            return Some(Halted::Killed(killed));
+        }
+        let revoked = state.roll.now.revoked(agent, None)?;
+        Some(Halted::Revoked(RevokedAgent { agent: agent.clone(), kind: effect.kind(), revoked }))
+    }
+
+    /// Whether an agent is revoked at this moment, and the base score that was set for it. `recorded` is what its row says.
+    pub(crate) fn standing(
+        &self,
+        agent: &AgentId,
+        recorded: (Option<&Revoked>, Option<Score>),
+    ) -> (Option<Revoked>, Option<Score>) {
+        let state = self.looked();
+        (state.roll.now.revoked(agent, recorded.0), state.roll.now.base(agent, recorded.1))
+    }
+
+    /// Puts something in line for the journal.
+    pub(crate) fn tell(&self, event: TrustEvent) {
+        lock(&self.state).roll.tell(event);
+    }
+
+    /// Notes that an agent isn't revoked any more, though its row says so.
+    pub(crate) fn restored(&self, row: &AgentRow) {
+        lock(&self.state).roll.restored(row);
     }
 
     /// The rulebook that was in force at the last look.
@@ -133,7 +174,7 @@ impl Rules {
     pub(crate) fn news(&self) -> News {
         let mut state = lock(&self.state);
         let book = std::mem::take(&mut state.fresh).then(|| state.book.clone());
-        News { book, events: std::mem::take(&mut state.events) }
+        News { book, events: std::mem::take(&mut state.events), trust: std::mem::take(&mut state.roll.news) }
     }
 
     /// Takes back what could not be written.
@@ -141,6 +182,7 @@ impl Rules {
         let mut state = lock(&self.state);
         state.fresh |= news.book.is_some();
         state.events.splice(0..0, news.events);
+        state.roll.news.splice(0..0, news.trust);
     }
 
     /// What is wrong with the files that lie there.
@@ -152,10 +194,12 @@ impl Rules {
     fn stirred(&self) -> bool {
         let Some(watch) = &self.watch else { return true };
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
-        let mut events = inotify::Reader::new(watch, &mut buffer);
+        let mut events = inotify::Reader::new(&watch.events, &mut buffer);
         let mut stirred = false;
-        while events.next().is_ok() {
-            stirred = true;
+        while let Ok(event) = events.next() {
+            // The store's own files are of no interest. Where events got lost, anything may have changed.
+            let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
+            stirred |= event.wd() != watch.root || !name.starts_with(b"lazaret.");
         }
         stirred
     }
@@ -211,14 +255,14 @@ fn said(problems: &[Problem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn watch(root: &Path) -> rustix::io::Result<OwnedFd> {
-    let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
+fn watch(root: &Path) -> rustix::io::Result<Watch> {
+    let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
     let moved = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MOVED_FROM;
     let changed = moved | inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::DELETE;
-    inotify::add_watch(&watch, root.join(FOLDER), changed | inotify::WatchFlags::CREATE)?;
-    // The database writes beside it all the time: only what is put in place whole is of interest.
-    inotify::add_watch(&watch, root, inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::DELETE)?;
-    Ok(watch)
+    inotify::add_watch(&events, root.join(FOLDER), changed | inotify::WatchFlags::CREATE)?;
+    // The database writes beside it all the time: only what is put in place whole, or written and closed, is of interest.
+    let root = inotify::add_watch(&events, root, changed)?;
+    Ok(Watch { events, root })
 }
 
 /// The first reading of an empty data root must not deny everything without anybody having said so: the folder appears with

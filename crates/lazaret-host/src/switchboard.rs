@@ -100,7 +100,7 @@ pub fn switches(root: &Path) -> Switches {
 }
 
 #[expect(clippy::disallowed_types, reason = "the operator's switches lie in the data root")]
-fn lock_file(path: &Path) -> std::io::Result<std::fs::File> {
+pub(crate) fn lock_file(path: &Path) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
     file.lock()?;

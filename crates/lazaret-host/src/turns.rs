@@ -43,6 +43,7 @@ impl Host {
         let slot = self.slot(agent);
         let mut slot = lock(&slot);
         self.running()?;
+        self.trusted(&self.known(agent)?)?;
         let row = self.ready(agent)?;
         self.take_turn(&mut slot, row, 0, message, Resume::default())
     }
@@ -55,6 +56,10 @@ impl Host {
             for row in self.store.agents()? {
                 // While everything is stopped, mail waits.
                 if row.state != AgentState::Asleep || turns.len() >= DELIVERIES || self.running().is_err() {
+                    continue;
+                }
+                // And so does that of whoever is revoked.
+                if self.trusted(&row).is_err() {
                     continue;
                 }
                 let slot = self.slot(&row.agent);
@@ -141,10 +146,12 @@ impl Host {
             budget: row.budget.clone(),
             caps: row.caps.clone(),
             account: row.account.clone(),
+            esteem: self.esteem(&row)?,
             resume,
         };
         let world = Box::new(Live::new(plan, &self.station, self.outside()));
         let ran = turn::run(&program, &state, &Terms { input: &input, budget: &row.budget }, world);
+        let ran = self.unless_revoked(&row.agent, ran);
         // A switch that stopped it comes before it in the journal.
         self.station.note()?;
         self.finish(slot, row, message, input, state, ran)
@@ -202,6 +209,7 @@ impl Host {
             changes.extend(transaction(&agent, traces.writes, self.deliverable(traces.sent)?));
         }
         changes.extend(over(&agent, message, traces.begun, streak));
+        changes.push(self.behaved(&agent, row.conduct, &record)?);
         changes.push(Change::Turned { agent, turn: record.turn, image: image_after, account, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
         let placed = self.store.commit_entries(&entry, changes)?;
@@ -218,11 +226,12 @@ impl Host {
         Ok(Turn { seq: placed.seq, hash: placed.hash, record: *record, pages, rulings, warnings })
     }
 
-    /// Whoever was removed meanwhile gets no mail.
+    /// Whoever was removed or revoked meanwhile gets no mail.
     fn deliverable(&self, mut sent: Vec<(AgentId, Message)>) -> Result<Vec<(AgentId, Message)>, HostError> {
         let mut gone = Vec::new();
         for (to, _) in &sent {
-            if self.store.agent(to)?.is_none_or(|row| row.state == AgentState::Removed) {
+            let row = self.store.agent(to)?.filter(|row| row.state != AgentState::Removed);
+            if row.is_none_or(|row| self.trusted(&row).is_err()) {
                 gone.push(to.clone());
             }
         }

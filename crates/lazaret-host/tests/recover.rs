@@ -67,7 +67,7 @@ fn ruling_of(host: &Host, turn: u64, effect: &Effect) -> Ruling {
     let facts = Facts { run: format!("{}-{turn}", name()), tier: "A".into(), ..Facts::default() };
     let risk = book.risks().weigh(effect, &Around::of(effect, &host.known(&name()).unwrap().grants, None));
     let request = Request::of(effect, &Who::agent(&name(), None), &facts, &risk).unwrap();
-    let under = Circumstance { rulebook: book.digest(), facts, switches };
+    let under = Circumstance { rulebook: book.digest(), facts, switches, revoked: None };
     Ruling { under, risk, rules: book.decide(&request).rules, warnings: Vec::new(), asked: Vec::new() }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::World;
+use lazaret_gate::trust::{self, Conduct, Revoked, Score, TrustChange, TrustEvent};
 use lazaret_gate::{AgentId, Budget, Digest, Grants};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
@@ -101,9 +102,39 @@ pub struct AgentRow {
     /// Turns in a row that the host had to stop for what the agent did. A reply or the agent's own failure ends it.
     #[serde(default)]
     pub streak: u32,
+    /// How it has behaved; none if nobody has counted yet, because the data root is from before anybody did.
+    #[serde(default)]
+    pub conduct: Option<Conduct>,
+    /// The base score that was set for it.
+    #[serde(default)]
+    pub base: Option<Score>,
+    /// That it is revoked, as the journal says. What is in force is for the host to tell.
+    #[serde(default)]
+    pub revoked: Option<Revoked>,
 }
 
 impl AgentRow {
+    /// How far its conduct lets it be trusted; whether it is revoked is not in this.
+    pub fn score(&self) -> Score {
+        trust::score(&self.conduct.unwrap_or_default(), self.base.unwrap_or(Score::START))
+    }
+
+    /// Does what was recorded about its trust.
+    pub(crate) fn judge(&mut self, event: &TrustEvent) {
+        match event.change {
+            TrustChange::Set => self.base = Some(event.score),
+            TrustChange::Revoked => {
+                let TrustEvent { by, at, reason, .. } = event.clone();
+                self.revoked.get_or_insert(Revoked { by, at, reason });
+            }
+            TrustChange::Restored => self.revoked = None,
+            TrustChange::Mismatch => {
+                // What was never counted is counted whole, and then this is among it.
+                self.conduct = self.conduct.map(|conduct| conduct.plus(Conduct::of_event(event)));
+            }
+        }
+    }
+
     fn from_row(row: &rusqlite::Row<'_>) -> Result<Self, StoreError> {
         let (agent, bytes, digest) = (row.get_ref(0)?, row.get_ref(1)?, row.get_ref(2)?);
         let parts = agent.as_bytes().ok().zip(bytes.as_blob().ok()).zip(digest.as_blob().ok());
@@ -277,6 +308,9 @@ impl<'a> Touched<'a> {
             queued: Vec::new(),
             trail,
             streak: 0,
+            conduct: Some(Conduct::default()),
+            base: None,
+            revoked: None,
         };
         self.rows.insert(row.agent.clone(), row);
         Ok(())

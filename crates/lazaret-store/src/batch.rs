@@ -4,6 +4,7 @@ use lazaret_gate::entry::frame;
 use lazaret_gate::ledger::{Account, Caps};
 use lazaret_gate::limits::MAX_ENTRY;
 use lazaret_gate::record::{Body, Message};
+use lazaret_gate::trust::{Conduct, TrustEvent};
 use lazaret_gate::{AgentId, Digest, canonical};
 
 use crate::agents::{AgentState, NewAgent, Rows, Source, Touched};
@@ -65,6 +66,17 @@ pub enum Change {
         /// How many.
         streak: u32,
     },
+    /// Adds to how an agent has behaved.
+    Behaved {
+        /// Which.
+        agent: AgentId,
+        /// How, before this; for a row in which nobody has counted yet.
+        before: Conduct,
+        /// What is new.
+        more: Conduct,
+    },
+    /// Does to an agent's row what an entry of the batch says about its trust.
+    Trust(TrustEvent),
     /// Says what an agent may spend beyond one turn.
     SetCaps {
         /// Which.
@@ -165,6 +177,7 @@ fn turn_of(body: &Body) -> Option<u64> {
         | Body::AgentRemoved(_)
         | Body::RulebookInForce(_)
         | Body::SwitchChanged(_)
+        | Body::TrustChanged(_)
         | Body::CapsSet(_) => None,
         Body::EffectOpened(body) => Some(body.turn),
         Body::EffectClosed(body) | Body::Settled(body) => Some(body.turn),
@@ -328,6 +341,12 @@ fn make(
         }
         Change::RolledBack { agent, image, entry } => agents.roll_back(&agent, image, entry_hash(entry)?)?,
         Change::SetStreak { agent, streak } => agents.living(&agent)?.streak = streak,
+        Change::Behaved { agent, before, more } => {
+            let row = agents.living(&agent)?;
+            row.conduct = Some(row.conduct.unwrap_or(before).plus(more));
+        }
+        // Also of an agent that is gone: the entry stands in the journal all the same.
+        Change::Trust(event) => agents.any(&event.agent)?.judge(&event),
         Change::SetCaps { agent, caps } => agents.living(&agent)?.caps = caps,
         Change::SetState { agent, state } => agents.living(&agent)?.state = state,
         Change::Unfinished { agent, turn } => agents.living(&agent)?.unfinished = turn,

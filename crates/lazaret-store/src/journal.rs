@@ -35,7 +35,7 @@ impl<'a> Peek<'a> {
         let (has_agent, has_turn) = match kind {
             "genesis" | "component-admitted" | "rulebook-in-force" | "switch-changed" => (false, false),
             "agent-created" | "agent-forked" | "agent-rolled-back" | "agent-quarantined" | "agent-woken"
-            | "agent-removed" | "caps-set" => (true, false),
+            | "agent-removed" | "caps-set" | "trust-changed" => (true, false),
             "effect-opened" | "effect-closed" | "in-doubt" | "settled" | "turn" => (true, true),
             _ => return None,
         };

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{ColorChoice, Parser, Subcommand};
 
 use crate::commands::{
-    agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, status, verify,
+    agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, status, trust,
+    verify,
 };
 
 /// A quarantine station for AI agents.
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Policy(policy::Args),
     Budget(budget::Args),
     Kill(kill::Args),
+    Trust(trust::Args),
     Status(status::Args),
     Replay(replay::Args),
     Journal(journal::Args),
@@ -73,4 +75,5 @@ Exit codes:
   6  the turn failed or was stopped; its record is all that was kept
   7  the data root is in use by another process
   8  the agent is in doubt: a person has to settle an effect
-  9  the question is over: it was answered, or has expired";
+  9  the question is over: it was answered, or has expired
+ 10  the agent is revoked";

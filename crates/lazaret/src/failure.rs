@@ -20,6 +20,7 @@ pub(crate) enum Code {
     Busy = 7,
     InDoubt = 8,
     Over = 9,
+    Revoked = 10,
 }
 
 impl From<Code> for ExitCode {
@@ -65,6 +66,7 @@ impl Failure {
             Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
             Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
+            Self::Host(HostError::Revoked { .. }) => Code::Revoked,
             Self::Host(HostError::Gone { .. }) => Code::Mismatch,
             Self::Host(HostError::Wordy { .. }) => Code::BadInput,
             Self::Host(HostError::Killed(_) | HostError::Spent(_) | HostError::Quarantined { .. }) => Code::TurnFailed,

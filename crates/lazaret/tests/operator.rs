@@ -20,4 +20,5 @@ mod operator {
     mod budgets;
     mod kill;
     pub(crate) mod scene;
+    mod trust;
 }

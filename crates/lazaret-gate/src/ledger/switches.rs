@@ -183,7 +183,7 @@ impl fmt::Display for Killed {
 impl std::error::Error for Killed {}
 
 /// `2026-03-01T09:30:00Z`.
-fn utc(millis: u64) -> String {
+pub(crate) fn utc(millis: u64) -> String {
     let seconds = millis / 1000;
     let (mut year, mut day) = (1970, seconds / 86_400);
     // 400 years always have the same number of days, so that no clock makes this loop long.

@@ -180,7 +180,9 @@ fn circumstances(key: &mut Vec<u8>, reads: Reads, request: &Request) {
             key.extend_from_slice(&value.to_le_bytes());
         }
     }
-    for (fact, value) in [(Fact::Amount, context.amount), (Fact::Port, context.port.map(i64::from))] {
+    let trust = context.trust.map(|score| i64::from(score.hundredths()));
+    let numbers = [(Fact::Amount, context.amount), (Fact::Port, context.port.map(i64::from)), (Fact::Trust, trust)];
+    for (fact, value) in numbers {
         if reads.fact(fact) {
             key.push(u8::from(value.is_some()));
             key.extend_from_slice(&value.unwrap_or_default().to_le_bytes());

@@ -3,9 +3,11 @@
 use std::fmt;
 
 use super::cache::Cached;
+use super::context::Fact;
 use super::decide::{Decision, Verdict};
 use super::load::Policies;
 use super::request::{Question, Request};
+use super::schema::Kind;
 
 /// One effect of the past.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +109,10 @@ impl<'a> Comparing<'a> {
             return;
         };
         let (was, now) = match request.check() {
+            Ok(action) if lacks_trust(self.old, action, request) || lacks_trust(self.new, action, request) => {
+                self.found.unknown += 1;
+                return;
+            }
             Ok(action) => {
                 let question = Question::new(request, action);
                 (self.cached.answer(self.old, &question), self.cached.answer(self.new, &question))
@@ -132,6 +138,14 @@ impl<'a> Comparing<'a> {
     pub fn take(&mut self) -> Comparison {
         std::mem::take(&mut self.found)
     }
+}
+
+/// Whether these rules read how far the agent was trusted, and nobody wrote that down. Records from before there were
+/// scores don't have it, and rules must not be asked as if it had been absent.
+fn lacks_trust(policies: &Policies, action: usize, request: &Request) -> bool {
+    request.principal.kind == Kind::Agent
+        && request.context.trust.is_none()
+        && policies.fitting(action, request).reads.fact(Fact::Trust)
 }
 
 /// Asks both sets about everything.

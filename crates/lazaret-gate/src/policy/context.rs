@@ -8,6 +8,7 @@ use super::request::BadRequest;
 use super::schema::{Action, Shape};
 use super::{MAX_MARKS, MAX_NAME};
 use crate::risk::{Risk, RiskTier};
+use crate::trust::Score;
 
 /// What a rule sees of a risk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,10 +44,11 @@ pub(super) enum Fact {
     Port,
     Path,
     ContentType,
+    Trust,
 }
 
 impl Fact {
-    pub(super) const ALL: [Self; 15] = [
+    pub(super) const ALL: [Self; 16] = [
         Self::Risk,
         Self::Labels,
         Self::Run,
@@ -62,6 +64,7 @@ impl Fact {
         Self::Port,
         Self::Path,
         Self::ContentType,
+        Self::Trust,
     ];
 
     /// As rules spell it.
@@ -82,6 +85,7 @@ impl Fact {
             Self::Port => "port",
             Self::Path => "path",
             Self::ContentType => "content_type",
+            Self::Trust => "trust",
         }
     }
 
@@ -128,6 +132,8 @@ pub struct Context {
     pub path: Option<String>,
     /// What the body is, in lower case and without parameters.
     pub content_type: Option<String>,
+    /// How far the asking agent is trusted, in hundredths; none of whoever has no score.
+    pub trust: Option<Score>,
 }
 
 impl Default for Context {
@@ -148,6 +154,7 @@ impl Default for Context {
             port: None,
             path: None,
             content_type: None,
+            trust: None,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::canonical::Digest;
 use crate::effect::Effect;
 use crate::ledger::spend_of;
 use crate::risk::Risk;
+use crate::trust::Score;
 
 /// Who asks: a thing by name, and what it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -64,6 +65,9 @@ pub struct Facts {
     pub spent: i64,
     /// Milliseconds since 1970.
     pub time: u64,
+    /// How far the asking agent is trusted; none if nobody wrote that down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Score>,
 }
 
 /// One question to the rules. Its canonical form holds everything that the answer depends on beside the rules.
@@ -128,6 +132,7 @@ impl Request {
             time,
             bytes: long("bytes", effect.weight())?,
             arguments: arguments.to_string(),
+            trust: facts.trust,
             ..Context::default()
         };
         let own = || Uid::new(Kind::Namespace, who.id.clone());
@@ -290,6 +295,7 @@ impl Context {
                 Fact::Port => self.port.map(|port| Value::new_long(i64::from(port))),
                 Fact::Path => optional(&self.path),
                 Fact::ContentType => optional(&self.content_type),
+                Fact::Trust => self.trust.map(|score| Value::new_long(i64::from(score.hundredths()))),
             };
             pairs.extend(value.map(|value| (fact.name().to_owned(), value)));
         }

@@ -68,7 +68,7 @@ impl Desk {
 impl Circumstances for Desk {
     fn now(&mut self, _: u32) -> Result<Circumstance, Halt> {
         let facts = Facts { run: self.run.clone(), tier: "A".into(), ..Facts::default() };
-        Ok(Circumstance { rulebook: self.book.digest(), facts, switches: Switches::default() })
+        Ok(Circumstance { rulebook: self.book.digest(), facts, switches: Switches::default(), revoked: None })
     }
 
     fn rulebook(&mut self, _: &Digest) -> Result<Arc<Rulebook>, Halt> {

@@ -88,7 +88,7 @@ impl Default for Calm {
 impl Circumstances for Calm {
     fn now(&mut self, _: u32) -> Result<Circumstance, Halt> {
         let facts = Facts { run: "r".into(), tier: "A".into(), ..Facts::default() };
-        Ok(Circumstance { rulebook: self.0.digest(), facts, switches: Switches::default() })
+        Ok(Circumstance { rulebook: self.0.digest(), facts, switches: Switches::default(), revoked: None })
     }
 
     fn rulebook(&mut self, _: &Digest) -> Result<Arc<Rulebook>, Halt> {

@@ -6,6 +6,7 @@ use clap::Subcommand;
 use lazaret_gate::entry::Entry;
 use lazaret_gate::ledger;
 use lazaret_gate::record::{Body, Ending};
+use lazaret_gate::trust::{TrustChange, TrustEvent};
 use lazaret_gate::{Digest, merkle};
 use lazaret_store::{AgentState, Batch, Change, Reader};
 use serde_json::json;
@@ -97,6 +98,7 @@ pub(crate) fn headline(entry: &Entry) -> String {
             let change = if event.change == ledger::Change::Thrown { "thrown" } else { "lifted" };
             format!("kill switch `{}` {change} by {}", event.switch.name(), event.by)
         }
+        Body::TrustChanged(event) => trust_line(event),
         Body::CapsSet(body) => format!("budget of {} set", body.agent),
         Body::EffectOpened(body) => {
             format!("{} turn {} effect {} opened: {}", body.agent, body.turn, body.number, body.effect.summary())
@@ -121,6 +123,16 @@ pub(crate) fn headline(entry: &Entry) -> String {
         }
     };
     visible(&text)
+}
+
+fn trust_line(event: &TrustEvent) -> String {
+    let TrustEvent { agent, score, by, turn, .. } = event;
+    match event.change {
+        TrustChange::Set => format!("base trust of {agent} set to {score} by {by}"),
+        TrustChange::Revoked => format!("{agent} revoked by {by}"),
+        TrustChange::Restored => format!("{agent} restored by {by}"),
+        TrustChange::Mismatch => format!("turn {} of {agent} found not to be as recorded, by {by}", turn.unwrap_or(0)),
+    }
 }
 
 fn tail(reader: &Reader, lines: u64, ui: &Ui) -> Result<Code, Failure> {
@@ -162,6 +174,9 @@ fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
     let rows = reader.agents()?;
     for row in rows.iter().filter(|row| row.state != AgentState::Removed) {
         row.image.map(|image| read_image(reader, row, &image)).transpose()?;
+        if !lazaret_host::is_told(reader, row)? {
+            return Err(super::trust::untold(&row.agent));
+        }
     }
     let agents = rows.len() as u64;
     ui.json(&json!({

@@ -15,6 +15,7 @@ pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod status;
 pub(crate) mod terms;
+pub(crate) mod trust;
 pub(crate) mod turn;
 pub(crate) mod verify;
 
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Policy(args) => policy::run(args, cli, ui),
         Command::Budget(args) => budget::run(args, cli, ui),
         Command::Kill(args) => kill::run(args, cli, ui),
+        Command::Trust(args) => trust::run(args, cli, ui),
         Command::Status(args) => status::run(args, cli, ui),
         Command::Replay(args) => replay::run(args, cli, ui),
         Command::Journal(args) => journal::run(args, cli, ui),
@@ -91,7 +93,8 @@ pub(crate) fn operator() -> String {
 /// Opens the data root for writing and takes up what a crash cut off.
 pub(crate) fn open_host(cli: &Cli, ui: &Ui, environment: Vec<(String, String)>) -> Result<Host, Failure> {
     let (preset, patience_ms) = (cli.preset.clone(), cli.patience * 1000);
-    let settings = Settings { preset, patience_ms, person: Terminal::find(), stop_spending: spend_killed()? };
+    let (person, stop_spending) = (Terminal::find(), spend_killed()?);
+    let settings = Settings { preset, patience_ms, person, stop_spending, ..Settings::default() };
     let host = Host::open_with(&data_dir(cli)?, settings)?.with_environment(environment);
     for problem in host.problems() {
         ui.aside(Tone::Bad, "policy:", &lazaret_gate::shown::text(&problem.to_string()));

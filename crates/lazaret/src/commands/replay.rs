@@ -88,13 +88,22 @@ pub(crate) fn show_verdict(ui: &Ui, seq: u64, record: &TurnRecord, verdict: &Ver
 
 fn verify(host: &Host, turns: &[String], ui: &Ui) -> Result<Code, Failure> {
     let mut verdicts = Vec::new();
-    let mut rows = Vec::new();
+    let (mut rows, mut differing) = (Vec::new(), Vec::new());
     for selection in turns {
         let selection: Selection = selection.parse()?;
         verdicts.extend(host.replay(&selection, |seq, record, verdict| {
             show_verdict(ui, seq, record, verdict);
+            if let Verdict::Mismatch(differs) = verdict {
+                differing.push((record.clone(), differs.clone()));
+            }
             rows.push(json!({ "agent": record.agent, "turn": record.turn, "entry": seq, "result": verdict }));
         })?);
+    }
+    for (record, differs) in &differing {
+        // The verdict is what was asked for: that it can't be put on record must not hide it.
+        if let Err(why) = host.note_mismatch(record, differs, &super::trust::operator()) {
+            ui.aside(Tone::Bad, "note:", &format!("this is not held against `{}`: {why}", record.agent));
+        }
     }
     ui.json(&rows);
     tally(ui, &verdicts);

@@ -6,7 +6,7 @@ use lazaret_gate::ledger::Switch;
 use lazaret_gate::policy::{self, PRESETS, Problem};
 use lazaret_gate::record::Body;
 use lazaret_gate::{Digest, Rulebook, shown};
-use lazaret_host::{Approvals, past, read_rules, switches};
+use lazaret_host::{Approvals, InForce, past, read_rules, switches};
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
@@ -34,9 +34,12 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let pending = Approvals::open(&root)?.pending()?;
     let asked = Asked::count(&reader)?;
     let (near, near_json) = near_caps(&agents);
+    let in_force = InForce::read(&root);
+    let is_revoked = |row: &&AgentRow| in_force.revoked(&row.agent, row.revoked.as_ref()).is_some();
+    let revoked = agents.iter().filter(is_revoked).count() as u64;
     let in_doubt = agents.iter().filter(|row| row.state == AgentState::InDoubt).count() as u64;
     ui.json(&json!({
-        "agents": agents.len(), "in_doubt": in_doubt, "journal": reader.journal_len()?,
+        "agents": agents.len(), "in_doubt": in_doubt, "revoked": revoked, "journal": reader.journal_len()?,
         "rules": { "digest": rules.digest, "count": rules.count, "files": rules.files, "preset": rules.preset },
         "problems": rules.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "switches": stopped, "pending": pending.len(), "questions": asked.questions, "effects": asked.effects,
@@ -47,6 +50,13 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     if in_doubt > 0 {
         let doubt = format!("{} in doubt: `lazaret agent list` names them", grouped(in_doubt));
         field(ui, Some(Tone::Bad), "", &doubt);
+    }
+    if revoked > 0 {
+        let line = format!("{} revoked: `lazaret trust list` names them", grouped(revoked));
+        field(ui, Some(Tone::Bad), "", &line);
+    }
+    if let Some(everybody) = in_force.everybody() {
+        field(ui, Some(Tone::Bad), "", &shown::text(&everybody.reason));
     }
     rules.show(ui);
     let thrown = [Switch::Spend, Switch::All].into_iter().filter_map(|switch| Some((switch, stopped.thrown(switch)?)));
