@@ -361,6 +361,12 @@ BODY = tagged({
     "trust-changed": record({"agent": agent, "change": choice("set", "revoked", "restored", "mismatch"), "score": SCORE,
                              "by": text, "at": U64, "reason": text, "turn": nullable(U64)}),
     "caps-set": record({"agent": agent, "caps": caps}),
+    "schedule-added": record({"agent": agent, "by": text, "message": MESSAGE, "missed": choice("skip", "once", "all"),
+                              "schedule": text, "when": tagged({
+                                  "cron": record({"expression": text, "zone": text}),
+                                  "every": record({"from": U64, "interval": U64})})}),
+    "schedule-removed": record({"agent": agent, "by": text, "reason": text, "schedule": text}),
+    "schedule-fired": record({"agent": agent, "due": U64, "missed": U64, "schedule": text}),
     "effect-opened": record({"agent": agent, "turn": U64, "message": U64, "input": nullable(MESSAGE), "number": U32,
                              "tape": TAPE, "judged": digest, "effect": effect, "ruling": nullable(U32)}),
     "effect-closed": CLOSED,

@@ -30,6 +30,7 @@ pub mod refusal;
 pub mod risk;
 pub mod rulebook;
 pub mod ruling;
+pub mod schedule;
 pub mod shown;
 pub mod stages;
 pub mod trust;

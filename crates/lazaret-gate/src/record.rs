@@ -15,6 +15,7 @@ use crate::ruling::Rulings;
 use crate::trust::TrustEvent;
 
 pub use crate::lineage::{AgentForked, AgentQuarantined, AgentRolledBack, AgentWoken};
+use crate::schedule::{ScheduleAdded, ScheduleFired, ScheduleRemoved};
 
 /// One journal entry's content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,12 @@ pub enum Body {
     TrustChanged(TrustEvent),
     /// What an agent may spend was changed.
     CapsSet(CapsSet),
+    /// An agent is to be woken at times.
+    ScheduleAdded(Box<ScheduleAdded>),
+    /// It isn't any more.
+    ScheduleRemoved(ScheduleRemoved),
+    /// It was, or will be as soon as it can: the message is in its mailbox.
+    ScheduleFired(ScheduleFired),
     /// A turn that isn't over, on disk because an effect is about to leave the host.
     EffectOpened(Box<EffectOpened>),
     /// That effect came back.
@@ -72,6 +79,9 @@ impl Body {
             Self::SwitchChanged(_) => "switch-changed",
             Self::TrustChanged(_) => "trust-changed",
             Self::CapsSet(_) => "caps-set",
+            Self::ScheduleAdded(_) => "schedule-added",
+            Self::ScheduleRemoved(_) => "schedule-removed",
+            Self::ScheduleFired(_) => "schedule-fired",
             Self::EffectOpened(_) => "effect-opened",
             Self::EffectClosed(_) => "effect-closed",
             Self::InDoubt(_) => "in-doubt",
@@ -86,6 +96,9 @@ impl Body {
             Self::Genesis(_) | Self::ComponentAdmitted(_) | Self::RulebookInForce(_) | Self::SwitchChanged(_) => None,
             Self::TrustChanged(body) => Some(&body.agent),
             Self::CapsSet(body) => Some(&body.agent),
+            Self::ScheduleAdded(body) => Some(&body.agent),
+            Self::ScheduleRemoved(body) => Some(&body.agent),
+            Self::ScheduleFired(body) => Some(&body.agent),
             Self::AgentCreated(body) => Some(&body.agent),
             Self::AgentForked(body) => Some(&body.agent),
             Self::AgentRolledBack(body) => Some(&body.agent),

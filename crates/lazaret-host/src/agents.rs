@@ -114,10 +114,7 @@ impl Host {
 
     /// Puts a message into an agent's mailbox for a later turn.
     pub fn post(&self, agent: &AgentId, message: Message) -> Result<(), HostError> {
-        self.trusted(&self.known(agent)?)?;
-        let changes = vec![Change::Enqueue { to: agent.clone(), message }];
-        self.store.commit(Batch { entries: Vec::new(), changes })?;
-        Ok(())
+        self.enqueue(agent, message).map(drop)
     }
 
     /// A person says that an effect in doubt did not happen, or that its outcome is lost: the agent is told that it failed,

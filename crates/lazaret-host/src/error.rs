@@ -146,6 +146,35 @@ pub enum HostError {
     /// The journal can't be written.
     #[error("the turn was not taken: {0}")]
     Unwritten(String),
+    /// More waits for an agent than may.
+    #[error(
+        "the message to `{agent}` was not taken: {why}; send it again when the agent has answered some of what waits"
+    )]
+    MailboxFull {
+        /// For whom.
+        agent: AgentId,
+        /// How much waits, and how much may.
+        why: StoreError,
+    },
+    /// The keeper stops.
+    #[error("no turn begins: the keeper is being stopped; {0}")]
+    Draining(String),
+    /// The agent takes no turns.
+    #[error("agent `{agent}` is {life} and takes no turn; {help}")]
+    NotRunning {
+        /// Which.
+        agent: AgentId,
+        /// What it is.
+        life: crate::life::Life,
+        /// What would change it.
+        help: String,
+    },
+    /// A schedule can't be kept.
+    #[error(transparent)]
+    Schedule(#[from] crate::schedule::BadSchedule),
+    /// There are too many schedules.
+    #[error("there are {0} schedules, which is the most; `lazaret schedule rm` makes room")]
+    Schedules(usize),
     /// A budget is overdrawn.
     #[error("no turn is taken: {0}")]
     Spent(String),

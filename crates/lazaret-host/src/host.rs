@@ -73,7 +73,7 @@ pub(crate) struct Slot {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the time stamps of journal entries come from the real clock")]
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
@@ -132,6 +132,7 @@ impl Host {
             person: settings.person,
             patience_ms: settings.patience_ms,
             store: store.clone(),
+            promises: Arc::default(),
         };
         station.note()?;
         Ok(Self {

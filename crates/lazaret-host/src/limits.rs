@@ -30,3 +30,46 @@ pub(crate) const READ_BYTES: usize = 1 << 20;
 
 /// Times that a thread can tell what it has done before somebody hears of it.
 pub(crate) const HEARD_LATER: usize = 64;
+
+/// Schedules in a data root: all are in memory while a keeper runs.
+pub(crate) const MAX_SCHEDULES_IN_ALL: usize = 10_000;
+
+/// Bytes of a schedule's message. It stays in the journal for ever.
+pub(crate) const MAX_SCHEDULE_MESSAGE: usize = 64 << 10;
+
+/// Bytes of a cron expression.
+pub(crate) const MAX_CRON: usize = 256;
+
+/// The shortest interval of a schedule: more often would fill the journal with little else.
+pub(crate) const SHORTEST_INTERVAL_MS: u64 = 1_000;
+
+/// The longest: 366 days.
+pub(crate) const LONGEST_INTERVAL_MS: u64 = 366 * 86_400_000;
+
+/// A due time that is older was missed.
+pub(crate) const LATE_MS: u64 = 60_000;
+
+/// Missed due times that are made up for at once.
+pub(crate) const MADE_UP: usize = 24;
+
+/// Missed due times that are counted; beyond it was "at least so many".
+pub(crate) const COUNTED_MISSED: u64 = 1_000;
+
+/// A schedule that could not fire, or whose agent may not run, is looked at again so much later.
+pub(crate) const SCHEDULE_RETRY_MS: u64 = 5_000;
+
+/// The stack of a thread that takes turns: guest code may use 512 KiB of it (the engine's own limit), and the host's frames
+/// lie above and below. Untouched, it is only addresses.
+pub(crate) const TURN_STACK: usize = 2 << 20;
+
+/// A thread that had nothing to do for so long ends.
+pub(crate) const IDLE_THREAD_MS: u64 = 10_000;
+
+/// While everything is stopped, it is looked so often whether it goes on.
+pub(crate) const HELD_LOOK_MS: u64 = 250;
+
+/// How often somebody looks whether a revoked agent was restored: nobody waits for it more urgently than a person does.
+pub(crate) const CLOSED_LOOK_MS: u64 = 500;
+
+/// The wall clock may be set: it is looked at again after this, however far off the next schedule is.
+pub(crate) const CLOCK_LOOK_MS: u64 = 60_000;

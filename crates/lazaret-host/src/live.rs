@@ -20,6 +20,7 @@ use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
 
 use crate::present::{Esteem, Present, Station};
+use crate::promises::Promised;
 use crate::rules::Rules;
 
 /// What a turn was given, and how far it had come if it is being taken up again.
@@ -76,6 +77,8 @@ pub(crate) struct Traces {
     pub(crate) taken: Amounts,
     pub(crate) writes: BTreeMap<String, Option<Entry>>,
     pub(crate) sent: Vec<(AgentId, Message)>,
+    /// Room for them, until they are on disk.
+    pub(crate) promised: Promised,
     /// Part of the turn is on disk already.
     pub(crate) begun: bool,
 }
@@ -105,6 +108,7 @@ impl Live {
                 known: known.clone(),
                 writes: BTreeMap::new(),
                 sent: Vec::new(),
+                promised: Promised::new(&station.promises),
             },
             journal: TurnJournal {
                 store,
@@ -140,6 +144,7 @@ impl Live {
             begun: self.journal.begun,
             writes: self.executor.writes,
             sent: self.executor.sent,
+            promised: self.executor.promised,
         }
     }
 }
@@ -285,6 +290,8 @@ struct TurnExecutor {
     /// Storage as this turn leaves it: `None` is deleted.
     writes: BTreeMap<String, Option<Entry>>,
     sent: Vec<(AgentId, Message)>,
+    /// Room that was found for them.
+    promised: Promised,
 }
 
 impl Executor for TurnExecutor {
@@ -292,9 +299,12 @@ impl Executor for TurnExecutor {
         match permit.effect() {
             Effect::StorageGet { key } => Ok(Answer::Entry(self.get(key)?)),
             Effect::StorageSet { .. } | Effect::StorageDelete { .. } | Effect::AgentsSend { .. } => {
-                // What it was told before an interruption stays so, though its addressee may be gone since.
+                // What it was told before an interruption stays so, though its addressee may be gone since, or have room.
                 let known = self.known.entry(permit.number());
                 let told = known.is_some_and(|entry| matches!(entry.outcome, Outcome::Done(_)));
+                if known.is_some() && !told && matches!(permit.effect(), Effect::AgentsSend { .. }) {
+                    return self.known.run(permit);
+                }
                 self.change(permit.into_effect(), told)
             }
             Effect::StorageList { prefix, after, limit } => {
@@ -332,18 +342,16 @@ impl TurnExecutor {
             }
             Effect::AgentsSend { to, content_type, body } => {
                 let to: AgentId = to.parse().map_err(|why: lazaret_gate::id::BadAgentId| why.to_string())?;
-                let known = self.store.agent(&to).map_err(|why| why.to_string())?;
-                let living = known.filter(|row| row.state != lazaret_store::AgentState::Removed);
-                match living {
-                    _ if told => {}
-                    None => return Err(format!("there is no agent `{to}`").into()),
-                    Some(row) if self.rules.standing(&to, (row.revoked.as_ref(), None)).0.is_some() => {
+                let message = Message { sender: Some(self.agent.clone()), content_type, body };
+                if !told {
+                    let row = self.store.agent(&to).map_err(|why| why.to_string())?;
+                    let row = row.filter(|row| row.state != lazaret_store::AgentState::Removed);
+                    if row.is_some_and(|row| self.rules.standing(&to, (row.revoked.as_ref(), None)).0.is_some()) {
                         return Err(Undone::Cut(Box::new(MailboxClosed { to }.refusal())));
                     }
-                    Some(_) => {}
+                    self.promised.make(&self.store, &to, &message)?;
                 }
-                let sender = Some(self.agent.clone());
-                self.sent.push((to, Message { sender, content_type, body }));
+                self.sent.push((to, message));
                 Ok(Answer::Sent(u32::try_from(self.sent.len() - 1).unwrap_or(u32::MAX)))
             }
             other => Err(format!("`{}` changes nothing", other.kind()).into()),

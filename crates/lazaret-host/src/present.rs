@@ -15,6 +15,7 @@ use lazaret_store::{Batch, Change, Store, StoreError};
 
 use crate::asking::{self, Approvals, Asking, Person};
 use crate::books;
+use crate::promises::Promises;
 use crate::rules::Rules;
 
 /// How a guest's code is confined: WebAssembly.
@@ -33,6 +34,7 @@ pub(crate) struct Station {
     pub(crate) person: Option<Arc<dyn Person>>,
     pub(crate) patience_ms: u64,
     pub(crate) store: Arc<Store>,
+    pub(crate) promises: Arc<Promises>,
 }
 
 type FindBook = Box<dyn FnMut(&Digest) -> Result<Arc<Rulebook>, String> + Send>;

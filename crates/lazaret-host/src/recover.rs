@@ -22,7 +22,7 @@ pub struct Recovered {
 
 /// A cut-off turn, as the journal has it.
 pub(crate) struct CutOff {
-    message: u64,
+    pub(crate) message: u64,
     input: Message,
     tape: Vec<TapeEntry>,
     rulings: Rulings,

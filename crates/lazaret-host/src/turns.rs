@@ -80,7 +80,7 @@ impl Host {
     }
 
     /// An agent that can take a turn now.
-    fn ready(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
+    pub(crate) fn ready(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
         let row = self.known(agent)?;
         self.check_engine(agent, &row.engine)?;
         match (row.state, row.unfinished) {
@@ -174,6 +174,7 @@ impl Host {
             Ok(ending) => ending,
             Err(halt) => return Err(self.halted(&row, halt, &traces)),
         };
+        let _room_for_sent = traces.promised;
         let mut changes = Vec::new();
         let image_after = match &ran.change {
             Some(change) => Some(seal_image(&row, &mut state, change, &mut changes)?),
@@ -186,8 +187,7 @@ impl Host {
         let (account, warnings) = closed(traces.account, &row.caps, &traces.at, &taken);
         let judged = Judged { caps: row.caps, spending: row.account, day: traces.at.day, rulings: traces.rulings };
         let bytes = canonical::encode(&judged)?;
-        let rulings = judged.rulings;
-        let judged = Digest::of(&bytes);
+        let (rulings, judged) = (judged.rulings, Digest::of(&bytes));
         changes.push(Change::Blob { digest: judged, bytes });
         let record = TurnRecord {
             agent: row.agent,
@@ -312,7 +312,7 @@ fn transaction(
         Some(entry) => Change::StorageSet { agent: agent.clone(), key, value: entry.value.0, version: entry.version },
         None => Change::StorageDelete { agent: agent.clone(), key },
     });
-    writes.chain(sent.into_iter().map(|(to, message)| Change::Enqueue { to, message }))
+    writes.chain(sent.into_iter().map(|(to, message)| Change::Deliver { to, message }))
 }
 
 /// The account as the turn leaves it, with what is known of it only now, and what that has brought near a cap. The turn's
@@ -336,7 +336,7 @@ fn funded(row: &AgentRow) -> Result<(), HostError> {
     tried.map(|_| ()).map_err(|short| HostError::Spent(short.to_string()))
 }
 
-fn check_message(message: &Message) -> Result<(), HostError> {
+pub(crate) fn check_message(message: &Message) -> Result<(), HostError> {
     let len = message.body.0.len();
     if len > MAX_INPUT {
         return Err(HostError::InputTooLarge { len, most: MAX_INPUT });

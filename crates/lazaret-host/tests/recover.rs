@@ -169,6 +169,48 @@ fn a_message_whose_turn_was_cut_off_is_answered_once() {
 }
 
 #[test]
+fn a_supervisor_takes_up_what_was_cut_off_before_anything_else() {
+    let dir = root("tool:mail.draft");
+    let (text, effect) = draft();
+    let host = open(&dir);
+    host.post(&name(), message(&text)).unwrap();
+    host.post(&name(), message("add 1")).unwrap();
+    let (id, _) = host.store().mailbox_next(&name()).unwrap().unwrap();
+    cut_off(&host, id, &text, effect, Vec::new());
+    close(&host, "as recorded");
+    let host = std::sync::Arc::new(host);
+    let supervisor = lazaret_host::Supervisor::start(host.clone(), lazaret_host::Pace::default()).unwrap();
+    assert_eq!(reply(&supervisor.send(&name(), message("add 2")).unwrap()), "total=3 count=2");
+    assert_eq!(host.known(&name()).unwrap().turn, 3);
+    assert_eq!(host.store().mailbox_len(&name()).unwrap(), 0);
+    assert_eq!(drafts(&dir), 0, "the tool was not called");
+}
+
+#[test]
+fn under_a_supervisor_who_is_in_doubt_waits_for_a_person() {
+    let dir = root("tool:mail.draft");
+    let (text, effect) = draft();
+    let host = std::sync::Arc::new(open(&dir));
+    cut_off(&host, 0, &text, effect, Vec::new());
+    host.post(&name(), message("add 1")).unwrap();
+    let supervisor = lazaret_host::Supervisor::start(host.clone(), lazaret_host::Pace::default()).unwrap();
+    let life = || supervisor.lives()[&name()];
+    for _ in 0..1000 {
+        if life() == lazaret_host::Life::InDoubt {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!(life(), lazaret_host::Life::InDoubt);
+    let why = supervisor.send(&name(), message("add 2")).unwrap_err();
+    assert!(matches!(&why, HostError::InDoubt { turn: 1, number: 0, .. }), "{why}");
+    host.settle(&name(), "nobody saw it").unwrap();
+    supervisor.nudge(&name());
+    assert_eq!(reply(&supervisor.send(&name(), message("add 2")).unwrap()), "total=3 count=2");
+    assert_eq!((host.known(&name()).unwrap().turn, drafts(&dir)), (3, 0));
+}
+
+#[test]
 fn what_may_be_done_again_is() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());

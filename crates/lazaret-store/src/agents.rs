@@ -97,6 +97,12 @@ pub struct AgentRow {
     pub unfinished: Option<u64>,
     /// The messages that wait for it, oldest first, by number.
     pub queued: Vec<u64>,
+    /// How many bytes each of them has. Empty in a row from before they were counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<u64>,
+    /// When it is woken, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<Standing>,
     /// Digest over the place, kind and turn of each of its entries, so that none can be overlooked.
     pub trail: Digest,
     /// Turns in a row that the host had to stop for what the agent did. A reply or the agent's own failure ends it.
@@ -111,6 +117,18 @@ pub struct AgentRow {
     /// That it is revoked, as the journal says. What is in force is for the host to tell.
     #[serde(default)]
     pub revoked: Option<Revoked>,
+}
+
+/// A schedule that stands. What it says is in the journal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Standing {
+    /// Its name among the agent's schedules.
+    pub name: String,
+    /// Place in the journal of the entry that made it.
+    pub entry: u64,
+    /// Due times up to here, in milliseconds since 1970, are done with: it fired for them, or they were passed over.
+    pub until: u64,
 }
 
 impl AgentRow {
@@ -133,6 +151,11 @@ impl AgentRow {
                 self.conduct = self.conduct.map(|conduct| conduct.plus(Conduct::of_event(event)));
             }
         }
+    }
+
+    /// Bytes of the messages that wait for it.
+    pub fn queued_bytes(&self) -> u64 {
+        self.sizes.iter().sum()
     }
 
     fn from_row(row: &rusqlite::Row<'_>) -> Result<Self, StoreError> {
@@ -306,6 +329,8 @@ impl<'a> Touched<'a> {
             state,
             unfinished,
             queued: Vec::new(),
+            sizes: Vec::new(),
+            schedules: Vec::new(),
             trail,
             streak: 0,
             conduct: Some(Conduct::default()),
@@ -332,6 +357,8 @@ impl<'a> Touched<'a> {
         row.state = AgentState::Removed;
         row.unfinished = None;
         row.queued.clear();
+        row.sizes.clear();
+        row.schedules.clear();
         Ok(())
     }
 

@@ -10,9 +10,9 @@ use lazaret_gate::{AgentId, Digest, canonical};
 use crate::agents::{AgentState, NewAgent, Rows, Source, Touched};
 use crate::error::StoreError;
 use crate::op::{End, Op};
-use crate::recent::Written;
+use crate::recent::{Mail, Written};
 use crate::redo::HEADER;
-use crate::{blobs, mailbox};
+use crate::{blobs, mailbox, schedules};
 
 /// All or nothing.
 #[derive(Clone, Debug, Default)]
@@ -128,6 +128,40 @@ pub enum Change {
         /// What it says.
         message: Message,
     },
+    /// Leaves a message of which its sender was told that it is sent: whether there is room was asked before.
+    Deliver {
+        /// For whom.
+        to: AgentId,
+        /// What it says.
+        message: Message,
+    },
+    /// Makes a schedule.
+    AddSchedule {
+        /// Whose.
+        agent: AgentId,
+        /// Its name among the agent's.
+        name: String,
+        /// Place in the batch of the entry that says what it is.
+        entry: usize,
+        /// Due times up to here are none of it.
+        until: u64,
+    },
+    /// Takes a schedule away.
+    RemoveSchedule {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        name: String,
+    },
+    /// A schedule fired.
+    FireSchedule {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        name: String,
+        /// Due times up to here are done with: more than before.
+        until: u64,
+    },
     /// A message was answered.
     Dequeue {
         /// By whom.
@@ -146,6 +180,15 @@ pub struct Placed {
     pub seq: u64,
     /// Its hash.
     pub hash: Digest,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// Where its entries stand, in their order.
+    pub entries: Vec<Placed>,
+    /// The numbers of the messages that it left, in their order.
+    pub messages: std::ops::Range<u64>,
 }
 
 /// An entry's body, encoded.
@@ -178,7 +221,10 @@ fn turn_of(body: &Body) -> Option<u64> {
         | Body::RulebookInForce(_)
         | Body::SwitchChanged(_)
         | Body::TrustChanged(_)
-        | Body::CapsSet(_) => None,
+        | Body::CapsSet(_)
+        | Body::ScheduleAdded(_)
+        | Body::ScheduleRemoved(_)
+        | Body::ScheduleFired(_) => None,
         Body::EffectOpened(body) => Some(body.turn),
         Body::EffectClosed(body) | Body::Settled(body) => Some(body.turn),
         Body::InDoubt(body) => Some(body.turn),
@@ -233,6 +279,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) tip: Tip,
     pub(crate) rows: Rows,
     pub(crate) written: Vec<Written>,
+    pub(crate) mail: Vec<Mail>,
     wants_checkpoint: bool,
     /// Room for a frame's header, and the steps.
     bytes: Vec<u8>,
@@ -242,31 +289,53 @@ impl<'a> Draft<'a> {
     pub(crate) fn new(source: Source<'a>, tip: Tip, time: u64, room: usize) -> Self {
         let mut bytes = Vec::with_capacity(room + HEADER);
         bytes.resize(HEADER, 0);
-        Self { source, time, tip, rows: Rows::new(), written: Vec::new(), wants_checkpoint: false, bytes }
+        Self {
+            source,
+            time,
+            tip,
+            rows: Rows::new(),
+            written: Vec::new(),
+            mail: Vec::new(),
+            wants_checkpoint: false,
+            bytes,
+        }
     }
 
     /// Adds a batch, or nothing of it.
-    pub(crate) fn add(&mut self, batch: Prepared) -> Result<Vec<Placed>, StoreError> {
-        let (tip, len, written) = (self.tip, self.bytes.len(), self.written.len());
+    pub(crate) fn add(&mut self, batch: Prepared) -> Result<Done, StoreError> {
+        let (tip, len, written, mail) = (self.tip, self.bytes.len(), self.written.len(), self.mail.len());
         let wants_checkpoint = batch.wants_checkpoint;
         let answer = self.lay_out(batch);
         if answer.is_err() {
             self.tip = tip;
             self.bytes.truncate(len);
             self.written.truncate(written);
+            self.mail.truncate(mail);
         } else {
             self.wants_checkpoint |= wants_checkpoint;
         }
-        answer
+        let messages = tip.messages + 1..self.tip.messages + 1;
+        answer.map(|entries| Done { entries, messages })
     }
 
     fn lay_out(&mut self, batch: Prepared) -> Result<Vec<Placed>, StoreError> {
         self.bytes.extend_from_slice(&batch.blobs);
         let placed: Vec<Placed> = batch.entries.iter().map(|entry| self.append(entry)).collect();
-        let Self { source, tip, rows, written, bytes, .. } = self;
+        let Self { source, tip, rows, written, mail, bytes, .. } = self;
         let mut touched = Touched::new(rows, source);
         for change in batch.changes {
-            make(&mut touched, tip, bytes, written, &placed, change)?;
+            match change {
+                Change::Enqueue { to, message } => {
+                    let encoded = canonical::encode(&message)?;
+                    mailbox::room(&mut touched, &to, encoded.len() as u64)?;
+                    mail.push(deliver(&mut touched, tip, bytes, to, message, &encoded)?);
+                }
+                Change::Deliver { to, message } => {
+                    let encoded = canonical::encode(&message)?;
+                    mail.push(deliver(&mut touched, tip, bytes, to, message, &encoded)?);
+                }
+                change => make(&mut touched, tip, bytes, written, &placed, change)?,
+            }
         }
         for (entry, placed) in batch.entries.iter().zip(&placed) {
             if let Some(agent) = &entry.agent {
@@ -301,6 +370,21 @@ impl<'a> Draft<'a> {
         Op::End(End { keeps_note, size, hash, agents, checkpoints, messages }).write(&mut self.bytes);
         Ok(std::mem::take(&mut self.bytes))
     }
+}
+
+/// Puts a message in line.
+fn deliver(
+    agents: &mut Touched<'_>,
+    tip: &mut Tip,
+    out: &mut Vec<u8>,
+    to: AgentId,
+    message: Message,
+    encoded: &[u8],
+) -> Result<Mail, StoreError> {
+    mailbox::enqueue(agents, &to, tip.messages + 1, encoded.len() as u64)?;
+    tip.messages += 1;
+    Op::Enqueue { agent: to.as_str(), id: tip.messages, message: encoded }.write(out);
+    Ok(Mail { id: tip.messages, message, size: encoded.len() + 256 })
 }
 
 fn make(
@@ -360,18 +444,18 @@ fn make(
             Op::Delete { agent: agent.as_str(), key: &key }.write(out);
             written.push(Written { agent, key, value: None });
         }
-        Change::Enqueue { to, message } => {
-            mailbox::enqueue(agents, &to, tip.messages + 1)?;
-            tip.messages += 1;
-            let message = canonical::encode(&message)?;
-            Op::Enqueue { agent: to.as_str(), id: tip.messages, message: &message }.write(out);
+        Change::AddSchedule { agent, name, entry, until } => {
+            let entry = placed.get(entry).map(|placed| placed.seq).ok_or_else(|| StoreError::bad("no such entry"))?;
+            schedules::add(agents.living(&agent)?, name, entry, until)?;
         }
+        Change::RemoveSchedule { agent, name } => schedules::remove(agents.living(&agent)?, &name)?,
+        Change::FireSchedule { agent, name, until } => schedules::fire(agents.living(&agent)?, &name, until)?,
         Change::Dequeue { agent, message } => {
             mailbox::dequeue(agents, &agent, message)?;
             Op::Dequeue { agent: agent.as_str(), id: message }.write(out);
         }
-        // Both were taken out when the batch was prepared.
-        Change::Blob { .. } | Change::Checkpoint => {}
+        // Taken out before: when the batch was prepared, or by whoever calls this.
+        Change::Blob { .. } | Change::Checkpoint | Change::Enqueue { .. } | Change::Deliver { .. } => {}
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::agents::Source;
-use crate::batch::{Draft, Placed, Prepared, Tip};
+use crate::batch::{Done, Draft, Prepared, Tip};
 use crate::db::Pool;
 use crate::error::StoreError;
 use crate::limits::LOG_RING;
@@ -11,7 +11,7 @@ use crate::pending::Pending;
 use crate::recent::Recent;
 use crate::redo::Redo;
 
-pub(crate) type Answer = Result<Vec<Placed>, StoreError>;
+pub(crate) type Answer = Result<Done, StoreError>;
 
 /// The redo log, and what has to be known to go on with it.
 pub(crate) struct Desk {
@@ -42,13 +42,14 @@ impl Desk {
             return Ok(answers);
         }
         let bytes = draft.finish()?;
-        let Draft { tip, rows, written, .. } = draft;
+        let Draft { tip, rows, written, mail, .. } = draft;
         let place = self.place(Redo::padded(bytes.len()))?;
         let frame = self.redo.append(place, bytes)?;
         // From here on it is true.
         self.tip = tip;
         let (applied, _) = self.pending.progress();
         self.recent.take(frame.number, applied, rows.into_values(), written);
+        self.recent.take_mail(frame.number, applied, mail);
         self.pending.push(frame);
         if self.redo.live_bytes() > LOG_RING / 2 {
             self.pending.ask_safe();

@@ -164,6 +164,30 @@ pub enum StoreError {
         /// How many are too many.
         limit: u64,
     },
+    /// Too many bytes wait.
+    #[error(
+        "a message of {bytes} bytes finds no room: {waiting} bytes wait for `{agent}` already, and the most is {limit}"
+    )]
+    MailboxHeavy {
+        /// For whom.
+        agent: AgentId,
+        /// What came.
+        bytes: u64,
+        /// What waits.
+        waiting: u64,
+        /// How many are too many.
+        limit: u64,
+    },
+    /// A schedule can't be changed so.
+    #[error("schedule `{schedule}` of `{agent}`: {why}")]
+    Schedule {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        schedule: String,
+        /// Why not.
+        why: String,
+    },
     /// It was answered already, or never sent.
     #[error("no message {message} waits for `{agent}`")]
     NoSuchMessage {

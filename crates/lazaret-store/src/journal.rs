@@ -36,6 +36,7 @@ impl<'a> Peek<'a> {
             "genesis" | "component-admitted" | "rulebook-in-force" | "switch-changed" => (false, false),
             "agent-created" | "agent-forked" | "agent-rolled-back" | "agent-quarantined" | "agent-woken"
             | "agent-removed" | "caps-set" | "trust-changed" => (true, false),
+            "schedule-added" | "schedule-removed" | "schedule-fired" => (true, false),
             "effect-opened" | "effect-closed" | "in-doubt" | "settled" | "turn" => (true, true),
             _ => return None,
         };

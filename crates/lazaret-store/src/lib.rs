@@ -34,6 +34,7 @@ mod reader;
 mod recent;
 mod redo;
 mod root;
+mod schedules;
 mod schema;
 mod seal;
 mod storage;
@@ -48,8 +49,8 @@ use std::sync::Arc;
 use lazaret_gate::AgentId;
 use lazaret_gate::record::{Body, Genesis, Message};
 
-pub use agents::{AgentRow, AgentState, NewAgent};
-pub use batch::{Batch, Change, Placed};
+pub use agents::{AgentRow, AgentState, NewAgent, Standing};
+pub use batch::{Batch, Change, Done, Placed};
 pub use error::StoreError;
 pub use reader::Reader;
 pub use verify::Verified;
@@ -152,9 +153,12 @@ impl Store {
         self.recent.queued(agent).map_or_else(|| self.reader.mailbox_len(agent), |len| Ok(len as u64))
     }
 
-    /// The oldest message that waits for an agent. Like [`Reader::mailbox_next`], and faster if there is none.
+    /// The oldest message that waits for an agent. Like [`Reader::mailbox_next`], and faster if there is none or it is new.
     pub fn mailbox_next(&self, agent: &AgentId) -> Result<Option<(u64, Message)>, StoreError> {
-        if self.recent.queued(agent) == Some(0) { Ok(None) } else { self.reader.mailbox_next(agent) }
+        match self.recent.next(agent) {
+            Some(next) => Ok(next),
+            None => self.reader.mailbox_next(agent),
+        }
     }
 
     /// Writes a batch; returns when it is on disk. Any number of threads may do so at once.

@@ -5,6 +5,15 @@ use std::time::Duration;
 /// Messages that may wait for one agent. A sender that outruns its receiver is told so, instead of filling the disk.
 pub const MAX_MAILBOX: u64 = 1_000;
 
+/// Bytes of the messages that may wait for one agent: sixteen of the largest.
+pub const MAX_MAILBOX_BYTES: u64 = 64 << 20;
+
+/// Schedules of one agent. Each is a line of its row, which every turn writes.
+pub const MAX_SCHEDULES: usize = 32;
+
+/// Bytes of messages that are kept at hand so that a turn need not wait for the tables.
+pub(crate) const MAX_RECENT_MAIL: usize = 16 << 20;
+
 /// Batches in one transaction. More would make the first of them wait for no further gain.
 pub const MAX_GROUP: usize = 256;
 

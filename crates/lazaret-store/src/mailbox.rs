@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::agents::{self, AgentRow, Touched};
 use crate::error::StoreError;
-use crate::limits::MAX_MAILBOX;
+use crate::limits::{MAX_MAILBOX, MAX_MAILBOX_BYTES};
 use crate::seal::{digest_of, seal};
 
 fn damaged(agent: &AgentId) -> StoreError {
@@ -48,13 +48,26 @@ pub(crate) fn check(conn: &Connection, row: &AgentRow) -> Result<(), StoreError>
     if count.cast_unsigned() == row.queued.len() as u64 { Ok(()) } else { Err(damaged(&row.agent)) }
 }
 
-/// Gives a message its number, if there is room for it.
-pub(crate) fn enqueue(agents: &mut Touched<'_>, to: &AgentId, number: u64) -> Result<(), StoreError> {
+/// Whether one more message has room.
+pub(crate) fn room(agents: &mut Touched<'_>, to: &AgentId, bytes: u64) -> Result<(), StoreError> {
     let row = agents.living(to)?;
     if row.queued.len() as u64 >= MAX_MAILBOX {
         return Err(StoreError::MailboxFull { agent: to.clone(), limit: MAX_MAILBOX });
     }
+    let waiting = row.queued_bytes();
+    if waiting.saturating_add(bytes) > MAX_MAILBOX_BYTES {
+        return Err(StoreError::MailboxHeavy { agent: to.clone(), bytes, waiting, limit: MAX_MAILBOX_BYTES });
+    }
+    Ok(())
+}
+
+/// Gives a message its number.
+pub(crate) fn enqueue(agents: &mut Touched<'_>, to: &AgentId, number: u64, bytes: u64) -> Result<(), StoreError> {
+    let row = agents.living(to)?;
+    // Those from before they were counted weigh nothing.
+    row.sizes.resize(row.queued.len(), 0);
     row.queued.push(number);
+    row.sizes.push(bytes);
     Ok(())
 }
 
@@ -64,6 +77,9 @@ pub(crate) fn dequeue(agents: &mut Touched<'_>, agent: &AgentId, message: u64) -
     let place = row.queued.iter().position(|id| *id == message);
     let place = place.ok_or_else(|| StoreError::NoSuchMessage { agent: agent.clone(), message })?;
     row.queued.remove(place);
+    if place < row.sizes.len() {
+        row.sizes.remove(place);
+    }
     Ok(())
 }
 

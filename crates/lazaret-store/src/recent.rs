@@ -1,12 +1,13 @@
 //! What recent commits left, at hand: it may not be in the tables yet, and is asked for most.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lazaret_gate::AgentId;
+use lazaret_gate::record::Message;
 
 use crate::agents::{AgentRow, AgentState};
-use crate::limits::{MAX_RECENT_BYTES, MAX_RECENT_ROWS};
+use crate::limits::{MAX_RECENT_BYTES, MAX_RECENT_MAIL, MAX_RECENT_ROWS};
 
 /// A value and its version; none if the key was removed.
 pub(crate) type Value = Option<(Vec<u8>, u64)>;
@@ -16,6 +17,13 @@ pub(crate) struct Written {
     pub(crate) agent: AgentId,
     pub(crate) key: String,
     pub(crate) value: Value,
+}
+
+/// A message that a commit left.
+pub(crate) struct Mail {
+    pub(crate) id: u64,
+    pub(crate) message: Message,
+    pub(crate) size: usize,
 }
 
 /// Rows and values by the commit that left them.
@@ -29,6 +37,9 @@ struct State {
     rows: HashMap<AgentId, (u64, AgentRow)>,
     values: HashMap<AgentId, HashMap<String, (u64, Value)>>,
     bytes: usize,
+    /// Messages by number.
+    mail: BTreeMap<u64, (u64, Mail)>,
+    mail_bytes: usize,
 }
 
 fn size(key: &str, value: &Value) -> usize {
@@ -49,6 +60,30 @@ impl Recent {
     pub(crate) fn queued(&self, agent: &AgentId) -> Option<usize> {
         let state = self.lock();
         state.rows.get(agent).filter(|(_, row)| row.state != AgentState::Removed).map(|(_, row)| row.queued.len())
+    }
+
+    /// The oldest message of a living agent, if that is known here.
+    pub(crate) fn next(&self, agent: &AgentId) -> Option<Option<(u64, Message)>> {
+        let state = self.lock();
+        let (_, row) = state.rows.get(agent).filter(|(_, row)| row.state != AgentState::Removed)?;
+        let Some(id) = row.queued.first() else { return Some(None) };
+        state.mail.get(id).map(|(_, mail)| Some((*id, mail.message.clone())))
+    }
+
+    /// Takes in the messages that a commit left. Those that are in the tables may be let go, the oldest first.
+    pub(crate) fn take_mail(&self, number: u64, applied: u64, mail: impl IntoIterator<Item = Mail>) {
+        let mut state = self.lock();
+        for mail in mail {
+            state.mail_bytes += mail.size;
+            state.mail.insert(mail.id, (number, mail));
+        }
+        while state.mail_bytes > MAX_RECENT_MAIL
+            && let Some(oldest) = state.mail.first_entry()
+            && oldest.get().0 <= applied
+        {
+            let size = oldest.remove().1.size;
+            state.mail_bytes -= size;
+        }
     }
 
     /// What an agent's key holds, if that is known here.

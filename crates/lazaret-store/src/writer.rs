@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use crate::batch::Prepared;
+use crate::batch::{Done, Placed, Prepared};
 use crate::desk::{Answer, Desk};
 use crate::error::StoreError;
 use crate::limits::{MAX_COMMIT, MAX_GROUP};
@@ -55,7 +55,12 @@ impl fmt::Debug for Ticket {
 
 impl Ticket {
     /// Returns once the batch is on disk, or not going to be.
-    pub fn wait(self) -> Answer {
+    pub fn wait(self) -> Result<Vec<Placed>, StoreError> {
+        self.finish().map(|done| done.entries)
+    }
+
+    /// As [`Self::wait`], and tells the numbers of messages too.
+    pub fn finish(self) -> Answer {
         self.line.serve(Some(&self.slot))
     }
 }
@@ -82,7 +87,7 @@ impl Line {
                 return answer;
             }
             if slot.is_none() && state.queue.is_empty() && !matches!(state.desk, Place::Taken) {
-                return Ok(Vec::new());
+                return Ok(Done::default());
             }
             match std::mem::replace(&mut state.desk, Place::Taken) {
                 Place::Free(desk) => {

@@ -40,7 +40,11 @@ fn a_row_follows_its_entries() {
     let (before, more) = (Conduct { denied: 99, ..Conduct::default() }, Conduct { refusals: 2, ..Conduct::default() });
     store.commit(changes(vec![Change::Behaved { agent: id("a"), before, more }])).unwrap();
     let row = store.agent(&id("a")).unwrap().unwrap();
-    assert_eq!(row.conduct, Some(Conduct { mismatches: 1, refusals: 2, ..Conduct::default() }), "it was counted before");
+    assert_eq!(
+        row.conduct,
+        Some(Conduct { mismatches: 1, refusals: 2, ..Conduct::default() }),
+        "it was counted before"
+    );
     // Of an agent that is gone, too: what is known of it stays known.
     store.commit(removal("a")).unwrap();
     commit(&store, event(TrustChange::Mismatch, 0, "ana"));

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{ColorChoice, Parser, Subcommand};
 
 use crate::commands::{
-    agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, status, trust,
-    verify,
+    agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, schedule,
+    status, trust, verify,
 };
 
 /// A quarantine station for AI agents.
@@ -49,6 +49,7 @@ pub(crate) enum Command {
     Demo(demo::Args),
     Run(run::Args),
     Agent(agent::Args),
+    Schedule(schedule::Args),
     Approvals(approvals::Args),
     Policy(policy::Args),
     Budget(budget::Args),

@@ -63,13 +63,19 @@ impl Failure {
             Self::Host(HostError::Inadmissible(_) | HostError::InputTooLarge { .. } | HostError::Budget(_)) => {
                 Code::BadInput
             }
+            Self::Host(HostError::Schedule(_)) => Code::BadInput,
             Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
             Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
             Self::Host(HostError::Revoked { .. }) => Code::Revoked,
             Self::Host(HostError::Gone { .. }) => Code::Mismatch,
             Self::Host(HostError::Wordy { .. }) => Code::BadInput,
-            Self::Host(HostError::Killed(_) | HostError::Spent(_) | HostError::Quarantined { .. }) => Code::TurnFailed,
+            Self::Host(
+                HostError::Killed(_)
+                | HostError::Spent(_)
+                | HostError::Quarantined { .. }
+                | HostError::NotRunning { .. },
+            ) => Code::TurnFailed,
             Self::Host(HostError::Unanswerable(why)) => match why {
                 Unanswerable::Expired(_) | Unanswerable::Answered { .. } => Code::Over,
                 Unanswerable::Ambiguous { .. } | Unanswerable::Bad(_) => Code::BadInput,

@@ -100,6 +100,11 @@ pub(crate) fn headline(entry: &Entry) -> String {
         }
         Body::TrustChanged(event) => trust_line(event),
         Body::CapsSet(body) => format!("budget of {} set", body.agent),
+        Body::ScheduleAdded(body) => format!("schedule {} of {} added by {}", body.schedule, body.agent, body.by),
+        Body::ScheduleRemoved(body) => format!("schedule {} of {} removed by {}", body.schedule, body.agent, body.by),
+        Body::ScheduleFired(body) => {
+            format!("schedule {} of {} fired for {} UTC", body.schedule, body.agent, date(body.due))
+        }
         Body::EffectOpened(body) => {
             format!("{} turn {} effect {} opened: {}", body.agent, body.turn, body.number, body.effect.summary())
         }

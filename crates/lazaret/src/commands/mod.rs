@@ -13,6 +13,7 @@ pub(crate) mod man;
 pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod status;
 pub(crate) mod terms;
 pub(crate) mod trust;
@@ -36,6 +37,7 @@ pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Demo(args) => demo::run(args, cli, ui),
         Command::Run(args) => run::run(args, cli, ui),
         Command::Agent(args) => agent::run(args, cli, ui),
+        Command::Schedule(args) => schedule::run(args, cli, ui),
         Command::Approvals(args) => approvals::run(args, cli, ui),
         Command::Policy(args) => policy::run(args, cli, ui),
         Command::Budget(args) => budget::run(args, cli, ui),

@@ -1,0 +1,231 @@
+//! `lazaret schedule`
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+
+use clap::Subcommand;
+use lazaret_gate::AgentId;
+use lazaret_gate::schedule::{Missed, ScheduleAdded, When};
+use lazaret_gate::shown;
+use lazaret_host::{HostError, Scheduled, now, schedules};
+use serde_json::json;
+
+use super::terms::MessageArgs;
+use super::{open_host, open_reader};
+use crate::cli::Cli;
+use crate::failure::{Code, Failure};
+use crate::text::{counted, cut, date};
+use crate::ui::{Tone, Ui};
+
+/// Wake agents at times: make, list and remove schedules
+///
+/// A schedule puts a message into its agent's mailbox when it is due. Schedules fire while a keeper runs on the data root.
+#[derive(clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make a schedule
+    Add {
+        /// Whom it wakes
+        name: AgentId,
+        /// Its name among the agent's schedules: lower-case letters, digits and `-`
+        schedule: String,
+        /// When, by a calendar: minute, hour, day of the month, month, day of the week, like `30 8 * * MON-FRI`
+        #[arg(long, value_name = "EXPRESSION", required_unless_present = "every", conflicts_with = "every")]
+        cron: Option<String>,
+        /// The time zone that the calendar is meant in, like `Europe/Berlin`
+        #[arg(long, value_name = "ZONE", default_value = "UTC", conflicts_with = "every")]
+        zone: String,
+        /// How often, counted from now, like `90s`, `15m`, `6h` or `7d`
+        #[arg(long, value_name = "INTERVAL", value_parser = interval)]
+        every: Option<u64>,
+        /// What becomes of due times that nobody could keep
+        #[arg(long, value_name = "POLICY", default_value = "once")]
+        missed: Policy,
+        /// What it says then
+        #[arg(conflicts_with_all = ["input", "input_file"])]
+        message: Option<String>,
+        #[command(flatten)]
+        input: MessageArgs,
+    },
+    /// List schedules
+    List,
+    /// Remove a schedule; asks first
+    Rm {
+        /// Whom it wakes
+        name: AgentId,
+        /// Which
+        schedule: String,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
+        /// Why; recorded
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Policy {
+    /// They are passed over
+    Skip,
+    /// One message makes up for all of them
+    Once,
+    /// One message for each, the last 24 at most
+    All,
+}
+
+impl From<Policy> for Missed {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Skip => Self::Skip,
+            Policy::Once => Self::Once,
+            Policy::All => Self::All,
+        }
+    }
+}
+
+/// Milliseconds.
+fn interval(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is not an interval; write it like 90s, 15m, 6h or 7d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    digits.parse::<u64>().ok().and_then(|many| many.checked_mul(unit)).ok_or_else(wrong)
+}
+
+/// An interval as people write it.
+fn spelled(ms: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1_000, "s")];
+    let unit = units.iter().find(|(unit, _)| ms.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{ms}ms"), |(unit, name)| format!("{}{name}", ms / unit))
+}
+
+fn rule(when: &When) -> String {
+    match when {
+        When::Cron { expression, zone } => format!("{} ({zone})", shown::text(expression)),
+        When::Every { interval, .. } => format!("every {}", spelled(*interval)),
+    }
+}
+
+fn operator() -> String {
+    let by = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
+    by.unwrap_or_else(|| "an operator".into())
+}
+
+pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
+    match &args.command {
+        Command::Add { name, schedule, cron, zone, every, missed, message, input } => {
+            let when = match (cron, every) {
+                (Some(expression), _) => When::Cron { expression: expression.clone(), zone: zone.clone() },
+                (None, interval) => When::Every { from: now().moment.wall_ms, interval: interval.unwrap_or_default() },
+            };
+            let added = ScheduleAdded {
+                agent: name.clone(),
+                by: operator(),
+                message: input.message(message.as_deref())?,
+                missed: (*missed).into(),
+                schedule: schedule.clone(),
+                when,
+            };
+            let next = open_host(cli, ui, Vec::new())?.add_schedule(added.clone())?;
+            ui.json(&described(&Scheduled { schedule: added, next }));
+            let due = next.map_or("never".to_owned(), |next| format!("first at {} UTC", date(next)));
+            ui.line(&format!("{} {schedule} of {name}, {due}", ui.paint(Tone::Good, "added")));
+            Ok(Code::Done)
+        }
+        Command::List => list(&schedules(&open_reader(cli)?)?, ui),
+        Command::Rm { name, schedule, yes, reason } => {
+            let reader = open_reader(cli)?;
+            reader.agent(name)?.ok_or_else(|| HostError::NoAgent(name.to_string()))?;
+            let mut found = schedules(&reader)?;
+            found.retain(|it| it.schedule.agent == *name && it.schedule.schedule == *schedule);
+            drop(reader);
+            let Some(found) = found.pop() else {
+                let text = format!(
+                    "agent `{name}` has no schedule `{schedule}`; `lazaret schedule list` names those there are"
+                );
+                return Err(Failure::Failed(text));
+            };
+            if !*yes && !confirmed(&found, ui)? {
+                ui.json(&json!({ "removed": false }));
+                ui.line("nothing was removed");
+                return Ok(Code::Failed);
+            }
+            open_host(cli, ui, Vec::new())?.remove_schedule(name, schedule, &operator(), reason)?;
+            ui.json(&json!({ "removed": true, "agent": name, "schedule": schedule }));
+            ui.line(&format!("{} {schedule} of {name}", ui.paint(Tone::Good, "removed")));
+            Ok(Code::Done)
+        }
+    }
+}
+
+/// A schedule that is gone is not missed until it should have fired, so somebody says yes to exactly this one.
+fn confirmed(found: &Scheduled, ui: &Ui) -> Result<bool, Failure> {
+    let it = &found.schedule;
+    if ui.is_json() || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        let text = format!("removing schedule `{}` of `{}` has to be confirmed", it.schedule, it.agent);
+        return Err(Failure::Failed(format!("{text}; there is no terminal to ask on: say `--yes`")));
+    }
+    let mut err = std::io::stderr().lock();
+    let said = cut(&shown::text(&String::from_utf8_lossy(&it.message.body.0)), 60);
+    let _ = write!(err, "{} of {}, {}: {said}\nRemove it? [y]es, [n]o > ", it.schedule, it.agent, rule(&it.when));
+    let _ = err.flush();
+    let mut answer = String::new();
+    let _ = std::io::stdin().lock().read_line(&mut answer);
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+fn described(it: &Scheduled) -> serde_json::Value {
+    let ScheduleAdded { agent, by, message, missed, schedule, when } = &it.schedule;
+    json!({
+        "agent": agent, "schedule": schedule, "when": when, "missed": missed.name(), "message": message, "by": by,
+        "next": it.next,
+    })
+}
+
+fn list(all: &[Scheduled], ui: &Ui) -> Result<Code, Failure> {
+    ui.json(&all.iter().map(described).collect::<Vec<_>>());
+    if all.is_empty() {
+        ui.line("no schedules; `lazaret schedule add` makes one");
+        return Ok(Code::Done);
+    }
+    let head = format!("{:<20} {:<16} {:<34} {:<6} {}", "AGENT", "SCHEDULE", "WHEN", "MISSED", "NEXT (UTC)");
+    ui.line(&ui.paint(Tone::Strong, &head));
+    for it in all {
+        let ScheduleAdded { agent, schedule, when, missed, .. } = &it.schedule;
+        let next = it.next.map_or("never".to_owned(), date);
+        let (agent, schedule, when) = (cut(agent.as_str(), 20), cut(schedule, 16), cut(&rule(when), 34));
+        ui.line(&format!("{agent:<20} {schedule:<16} {when:<34} {:<6} {next}", missed.name()));
+    }
+    let many = counted(all.len() as u64, "schedule fires", "schedules fire");
+    ui.aside(Tone::Quiet, "note:", &format!("{many} only while a keeper runs on this data root"));
+    Ok(Code::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_are_read_and_spelled() {
+        for (text, ms) in [("1s", 1_000), ("90s", 90_000), ("15m", 900_000), ("6h", 21_600_000), ("7d", 604_800_000)] {
+            assert_eq!(interval(text), Ok(ms));
+        }
+        assert_eq!(spelled(90_000), "90s");
+        assert_eq!(spelled(900_000), "15m");
+        assert_eq!(spelled(86_400_000), "1d");
+        for text in ["", "5", "m", "-5m", "5M", "1.5h", "99999999999999999999s", "999999999999999999d", "5 m", "5é"] {
+            assert!(interval(text).is_err(), "{text}");
+        }
+    }
+}
