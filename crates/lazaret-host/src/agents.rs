@@ -53,7 +53,7 @@ impl Host {
         };
         changes.push(Change::CreateAgent(row_of(&created)));
         let mut entries = vec![Body::AgentCreated(created)];
-        self.trust_at_birth(&new.agent, &mut entries, &mut changes);
+        self.trust_at_birth(&new.agent, self.trust, &mut entries, &mut changes);
         self.store.commit(Batch { entries, changes })?;
         self.known(&new.agent)
     }
@@ -104,11 +104,14 @@ impl Host {
 
     /// Removes an agent: its storage and mailbox go, its records stay.
     pub fn remove(&self, agent: &AgentId) -> Result<(), HostError> {
+        // Not in the middle of its turn.
+        let slot = self.slot(agent);
+        let mut slot = lock(&slot);
         self.known(agent)?;
         let entry = Body::AgentRemoved(AgentRemoved { agent: agent.clone() });
         let changes = vec![Change::RemoveAgent { agent: agent.clone() }];
         self.store.commit(Batch { entries: vec![entry], changes })?;
-        self.take_warm(&mut lock(&self.slot(agent)));
+        self.take_warm(&mut slot);
         Ok(())
     }
 
@@ -120,6 +123,9 @@ impl Host {
     /// A person says that an effect in doubt did not happen, or that its outcome is lost: the agent is told that it failed,
     /// and its turn goes on at the next start.
     pub fn settle(&self, agent: &AgentId, word: &str) -> Result<(), HostError> {
+        // Of two who settle it at once, one is too late.
+        let slot = self.slot(agent);
+        let _turn = lock(&slot);
         let row = self.known(agent)?;
         let Some(turn) = row.unfinished else { return Err(HostError::NotInDoubt(agent.clone())) };
         if !self.doubts(&row)? {

@@ -243,6 +243,28 @@ pub enum HostError {
     /// A bundle can't be made.
     #[error("the bundle can't be made: {0}")]
     Unexportable(BadBundle),
+    /// A cap that can't be set.
+    #[error("{0}")]
+    BadCap(String),
+    /// Nobody here can do it.
+    #[error("`{0}` is not to be had here; it needs a keeper: `lazaret serve` starts one")]
+    Unserved(&'static str),
+    /// The keeper ends.
+    #[error("the keeper is stopping and takes no more work; ask again when it is back")]
+    Stopping,
+    /// A crash would take more with it than was meant.
+    #[error("{0} other requests are under way and would be cut off too; add `--with-others` if that is meant")]
+    Others(u64),
+    /// Something that a client said is longer than anybody would write.
+    #[error("{what} of {len} bytes; the most is {most}")]
+    TooLong {
+        /// What.
+        what: &'static str,
+        /// Its size.
+        len: usize,
+        /// The cap.
+        most: usize,
+    },
     /// A file of the data root.
     #[error("{what}: {why}")]
     File {

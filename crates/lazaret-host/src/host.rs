@@ -18,6 +18,7 @@ use lazaret_store::Store;
 
 use crate::asking::{Approvals, Person};
 use crate::books;
+use crate::drill::Drill;
 use crate::error::HostError;
 use crate::limits::WARM_BYTES;
 use crate::present::Station;
@@ -35,6 +36,9 @@ pub struct Host {
     /// Counts, so that slots know which was used last.
     uses: AtomicU64,
     environment: Vec<(String, String)>,
+    /// What single agents see instead.
+    environments: Mutex<HashMap<AgentId, Vec<(String, String)>>>,
+    pub(crate) drill: Mutex<Option<Drill>>,
     pub(crate) station: Station,
     /// What new agents are trusted.
     pub(crate) trust: Score,
@@ -102,7 +106,7 @@ fn last_switches(store: &Store) -> Result<(Switches, Option<SwitchEvent>), HostE
 }
 
 /// Stops all spending, unless it is stopped already.
-fn stop_spending(root: &Path, by: &str) -> Result<(), HostError> {
+pub fn stop_spending(root: &Path, by: &str) -> Result<(), HostError> {
     if crate::switchboard::switches(root).spend.is_some() {
         return Ok(());
     }
@@ -146,6 +150,8 @@ impl Host {
             warm_bytes: AtomicUsize::new(0),
             uses: AtomicU64::new(0),
             environment: Vec::new(),
+            environments: Mutex::default(),
+            drill: Mutex::default(),
         })
     }
 
@@ -186,8 +192,19 @@ impl Host {
         &self.engine
     }
 
-    pub(crate) fn outside(&self) -> Outside {
-        Outside::new(self.root.join("tools")).with_environment(self.environment.clone())
+    /// Sets what one agent with the `environment` grant sees, until it is taken back with nothing.
+    pub(crate) fn set_environment(&self, agent: &AgentId, environment: Vec<(String, String)>) {
+        let mut environments = lock(&self.environments);
+        if environment.is_empty() {
+            environments.remove(agent);
+        } else {
+            environments.insert(agent.clone(), environment);
+        }
+    }
+
+    pub(crate) fn outside(&self, agent: &AgentId) -> Outside {
+        let environment = lock(&self.environments).get(agent).cloned().unwrap_or_else(|| self.environment.clone());
+        Outside::new(self.root.join("tools")).with_environment(environment)
     }
 
     pub(crate) fn slot(&self, agent: &AgentId) -> Arc<Mutex<Slot>> {

@@ -3,10 +3,13 @@
 #![forbid(unsafe_code)]
 
 mod agents;
+mod answer;
 mod asking;
 mod books;
 mod bundles;
+mod drill;
 mod error;
+mod fault;
 mod files;
 mod host;
 pub mod life;
@@ -34,10 +37,11 @@ mod turns;
 mod vouch;
 
 pub use agents::NewAgent;
+pub use answer::{Keeper, Surroundings};
 pub use asking::{Approvals, Person, Unanswerable, now};
 pub use bundles::{BundleReport, Selection, verify as verify_bundle};
 pub use error::HostError;
-pub use host::{Host, Settings};
+pub use host::{Host, Settings, stop_spending};
 pub use life::Life;
 pub use past::{EffectId, PastAsk, answered, backtest, past, past_ask};
 pub use quarantine::quarantine_of;

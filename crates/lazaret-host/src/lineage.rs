@@ -75,6 +75,8 @@ impl Host {
         let source = self.between_turns(from)?;
         // A name that was never used is no way around a revocation.
         self.trusted(&source)?;
+        // Nor does it wash off what the source has done.
+        let score = source.score();
         let past = self.past_of(from)?;
         let turn = turn.unwrap_or_else(|| past.stands_at(source.turn));
         let left = self.left(&past, turn)?;
@@ -96,7 +98,7 @@ impl Host {
         changes.push(Change::CreateAgent(row_of(&forked)));
         changes.extend(self.storage_at(past, turn)?.into_iter().map(|(key, entry)| set(new, key, entry)));
         let mut entries = vec![Body::AgentForked(Box::new(forked.clone()))];
-        self.trust_at_birth(new, &mut entries, &mut changes);
+        self.trust_at_birth(new, score, &mut entries, &mut changes);
         self.store.commit(Batch { entries, changes })?;
         if let Some((image, state)) = woken {
             let slot = self.slot(new);

@@ -86,14 +86,20 @@ impl Host {
     }
 
     /// A base that isn't the usual one is on record from the beginning, so that the journal alone tells the score.
-    pub(crate) fn trust_at_birth(&self, agent: &AgentId, entries: &mut Vec<Body>, changes: &mut Vec<Change>) {
-        if self.trust == Score::START {
+    pub(crate) fn trust_at_birth(
+        &self,
+        agent: &AgentId,
+        base: Score,
+        entries: &mut Vec<Body>,
+        changes: &mut Vec<Change>,
+    ) {
+        if base == Score::START {
             return;
         }
         let event = TrustEvent {
             agent: agent.clone(),
             change: TrustChange::Set,
-            score: self.trust,
+            score: base,
             by: "the host".to_owned(),
             at: crate::asking::now().moment.wall_ms,
             reason: "what new agents begin with".to_owned(),

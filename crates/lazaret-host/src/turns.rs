@@ -149,9 +149,10 @@ impl Host {
             esteem: self.esteem(&row)?,
             resume,
         };
-        let world = Box::new(Live::new(plan, &self.station, self.outside()));
+        let world = Box::new(Live::new(plan, &self.station, self.outside(&row.agent)));
         let ran = turn::run(&program, &state, &Terms { input: &input, budget: &row.budget }, world);
         let ran = self.unless_revoked(&row.agent, ran);
+        self.drilled(&row.agent);
         // A switch that stopped it comes before it in the journal.
         self.station.note()?;
         self.finish(slot, row, message, input, state, ran)

@@ -6,7 +6,7 @@ use clap::{ColorChoice, Parser, Subcommand};
 
 use crate::commands::{
     agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, schedule,
-    status, trust, verify,
+    serve, status, stop, trust, verify,
 };
 
 /// A quarantine station for AI agents.
@@ -48,6 +48,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Demo(demo::Args),
     Run(run::Args),
+    Serve(serve::Args),
+    Stop(stop::Args),
     Agent(agent::Args),
     Schedule(schedule::Args),
     Approvals(approvals::Args),

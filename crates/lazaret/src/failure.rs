@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use lazaret_guest::Inadmissible;
 use lazaret_guest::state::Unwakeable;
 use lazaret_host::{HostError, Unanswerable};
+use lazaret_link::{BadToken, Fault, LinkError};
 use lazaret_store::StoreError;
 
 /// How a command ended.
@@ -23,6 +24,15 @@ pub(crate) enum Code {
     Revoked = 10,
 }
 
+impl Code {
+    /// The code that another process means.
+    fn of(exit: u8) -> Self {
+        let all = [Self::Done, Self::BadInput, Self::Mismatch, Self::Unverifiable, Self::TurnFailed, Self::Busy];
+        let mut all = all.into_iter().chain([Self::InDoubt, Self::Over]);
+        all.find(|code| *code as u8 == exit).unwrap_or(Self::Failed)
+    }
+}
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> Self {
         Self::from(code as u8)
@@ -36,12 +46,18 @@ pub(crate) enum Failure {
     Host(#[from] HostError),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    #[error(transparent)]
+    Token(#[from] BadToken),
     #[error("{what} `{path}`: {why}")]
     File { what: &'static str, path: String, why: std::io::Error },
     #[error("`{path}` is refused: {why}")]
     Component { path: String, why: Inadmissible },
     #[error("{0}")]
     Input(String),
+    #[error("{0}")]
+    Busy(String),
     #[error("{0}")]
     Failed(String),
     #[error("{0}")]
@@ -57,6 +73,28 @@ impl Failure {
         }
     }
 
+    /// The same failure, if it is about a component that the user named.
+    pub(crate) fn about_component(self, path: &Path) -> Self {
+        match self {
+            Self::Host(why) => Self::of_component(path, why),
+            Self::Link(LinkError::Fault(fault)) if fault.code == "inadmissible" => {
+                let message = format!("`{}` is refused: {}", path.display(), fault.message);
+                Self::Link(LinkError::Fault(Fault { message, ..fault }))
+            }
+            other => other,
+        }
+    }
+
+    /// As it is told to another process.
+    pub(crate) fn fault(&self) -> Fault {
+        let code = match self {
+            Self::Host(why) => why.code(),
+            Self::Link(LinkError::Fault(fault)) => return fault.clone(),
+            _ => "failed",
+        };
+        Fault::new(code, &self.to_string(), self.code() as u8)
+    }
+
     pub(crate) fn code(&self) -> Code {
         match self {
             Self::Host(HostError::Store(why)) | Self::Store(why) => store_code(why),
@@ -64,6 +102,10 @@ impl Failure {
                 Code::BadInput
             }
             Self::Host(HostError::Schedule(_)) => Code::BadInput,
+            Self::Host(HostError::BadCap(_) | HostError::TooLong { .. }) => Code::BadInput,
+            Self::Host(HostError::Stopping) | Self::Busy(_) => Code::Busy,
+            Self::Link(LinkError::Fault(fault)) => Code::of(fault.exit),
+            Self::Link(LinkError::TooLarge { .. }) => Code::BadInput,
             Self::Host(HostError::Selection(_)) | Self::Component { .. } | Self::Input(_) => Code::BadInput,
             Self::Host(HostError::Bundle(_) | HostError::Unvouched(_)) | Self::Mismatch(_) => Code::Mismatch,
             Self::Host(HostError::InDoubt { .. }) => Code::InDoubt,
@@ -82,7 +124,7 @@ impl Failure {
                 Unanswerable::Unknown(_) => Code::Failed,
             },
             Self::Host(HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }) => Code::Mismatch,
-            Self::Host(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
+            Self::Host(_) | Self::Link(_) | Self::Token(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
         }
     }
 }

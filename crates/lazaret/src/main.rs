@@ -10,7 +10,9 @@
 
 mod cli;
 mod commands;
+mod door;
 mod failure;
+mod keeper;
 mod person;
 mod text;
 mod ui;

@@ -1,13 +1,17 @@
 //! Asking whoever sits at the terminal that a turn runs in.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lazaret_gate::AgentId;
 use lazaret_gate::approval::{Question, Scope, Verdict};
-use lazaret_gate::shown::Shown;
-use lazaret_host::Person;
+use lazaret_gate::shown::{self, Shown};
+use lazaret_host::{Approvals, HostError, Person};
 
 /// How often it is looked whether the question's time is over.
 const LOOK: Duration = Duration::from_millis(50);
@@ -75,5 +79,50 @@ impl Person for Terminal {
                 Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
             }
         }
+    }
+}
+
+/// Waits for something while a person answers what a turn in the keeper asks. Questions of others are left alone.
+pub(crate) fn attend<T: Send>(
+    root: &Path,
+    person: &dyn Person,
+    ours: &(dyn Fn(&AgentId) -> bool + Sync),
+    wait: impl FnOnce() -> T,
+) -> Result<T, HostError> {
+    let approvals = Approvals::open(root)?;
+    // Those that wait already are not this turn's.
+    let before: BTreeSet<String> = approvals.pending()?.into_iter().map(|question| question.id).collect();
+    let over = AtomicBool::new(false);
+    let answered = std::thread::scope(|scope| {
+        scope.spawn(|| answer(&approvals, person, ours, before, &over));
+        let answered = wait();
+        over.store(true, Ordering::Relaxed);
+        answered
+    });
+    Ok(answered)
+}
+
+/// Puts each new question to a person, until it is over.
+fn answer(
+    approvals: &Approvals,
+    person: &dyn Person,
+    ours: &(dyn Fn(&AgentId) -> bool + Sync),
+    mut seen: BTreeSet<String>,
+    over: &AtomicBool,
+) {
+    while !over.load(Ordering::Relaxed) {
+        for question in approvals.pending().unwrap_or_default() {
+            if !ours(&question.agent) || !seen.insert(question.id.clone()) {
+                continue;
+            }
+            let shown = shown::decision(&question, &Scope::Once);
+            let gone = || over.load(Ordering::Relaxed) || approvals.question(&question.id).is_err();
+            if let Some((verdict, scope)) = person.decide(&question, &shown, &gone)
+                && let Err(why) = approvals.decide(&question, verdict, scope)
+            {
+                let _ = writeln!(std::io::stderr(), "{why}");
+            }
+        }
+        std::thread::sleep(LOOK);
     }
 }

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::plain::plain;
 use support::script::{self, Step, matches, renewed};
-use support::stage::{Said, Stage};
+use support::stage::{Said, Stage, can_share};
 
 /// Fewer cases than this mean that some got lost.
 const AT_LEAST: usize = 45;
@@ -72,8 +72,7 @@ fn keys(value: &serde_json::Value) -> String {
 }
 
 /// Plays a case. Returns it with what was said in place of what was expected, and what was wrong.
-fn play(mut steps: Vec<Step>) -> (Vec<Step>, Vec<String>) {
-    let mut stage = Stage::new();
+fn play(mut steps: Vec<Step>, mut stage: Stage) -> (Vec<Step>, Vec<String>) {
     let mut wrong = Vec::new();
     for step in &mut steps {
         match step {
@@ -108,13 +107,59 @@ fn play(mut steps: Vec<Step>) -> (Vec<Step>, Vec<String>) {
 
 fn try_case(path: &Path, bless: bool) -> Option<String> {
     let text = std::fs::read_to_string(path).expect("a case is text");
-    let played = std::panic::catch_unwind(|| play(script::parse(&text)));
+    let played = std::panic::catch_unwind(|| play(script::parse(&text), Stage::new()));
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let Ok((steps, wrong)) = played else { return Some(format!("== {name}: the case itself is wrong; see above")) };
     if bless {
         std::fs::write(path, script::print(&steps)).expect("a case can be written");
     }
     if wrong.is_empty() || bless { None } else { Some(format!("== {name}\n{}", wrong.join("\n\n"))) }
+}
+
+/// The cases of these folders are played a second time, with a keeper in the background: the command asks it, and must say
+/// the same.
+const KEPT: [&str; 8] = ["agent", "budget", "bundle", "component", "kill", "replay", "status", "turn"];
+
+/// Fewer than this mean that some got lost.
+const AT_LEAST_KEPT: usize = 30;
+
+/// Plays a case with a keeper, unless it does things to the data root that nobody does while one runs.
+fn try_kept(path: &Path) -> Option<Option<String>> {
+    let text = std::fs::read_to_string(path).expect("a case is text");
+    let steps = script::parse(&text);
+    let alone = steps.iter().any(|step| matches!(step, Step::Setup { line, .. } if !can_share(line)));
+    if alone {
+        return None;
+    }
+    let played = std::panic::catch_unwind(|| play(steps, Stage::kept()));
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let Ok((_, wrong)) = played else { return Some(Some(format!("== {name}: the case itself is wrong; see above"))) };
+    Some((!wrong.is_empty()).then(|| format!("== {name}, with a keeper\n{}", wrong.join("\n\n"))))
+}
+
+#[test]
+fn a_keeper_says_the_same() {
+    let mut cases = Vec::new();
+    KEPT.iter().for_each(|folder| find(&station::workspace().join("tests/cases").join(folder), &mut cases));
+    cases.sort();
+    let only = std::env::var("LAZARET_CASE").unwrap_or_default();
+    cases.retain(|path| path.to_string_lossy().contains(&only));
+    let (next, wrong, played) = (AtomicUsize::new(0), Mutex::new(Vec::new()), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while let Some(path) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let Some(tried) = try_kept(path) else { continue };
+                    played.fetch_add(1, Ordering::Relaxed);
+                    wrong.lock().expect("no worker failed").extend(tried);
+                }
+            });
+        }
+    });
+    let (wrong, played) = (wrong.into_inner().expect("no worker failed"), played.into_inner());
+    station::say(&format!("cases with a keeper: {played} played, {} wrong", wrong.len()));
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
+    assert!(played >= AT_LEAST_KEPT || !only.is_empty(), "{played} cases; there were at least {AT_LEAST_KEPT}");
 }
 
 #[test]

@@ -9,11 +9,12 @@ use std::path::Path;
 
 /// Who may depend on whom among us, whatever the kind of dependency. A crate that isn't here has no place yet.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("lazaret", &["lazaret-host", "lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-gate"]),
-    ("lazaret-host", &["lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-gate"]),
+    ("lazaret", &["lazaret-host", "lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-link", "lazaret-gate"]),
+    ("lazaret-host", &["lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-link", "lazaret-gate"]),
     ("lazaret-guest", &["lazaret-gate"]),
     ("lazaret-exec", &["lazaret-gate"]),
     ("lazaret-store", &["lazaret-gate"]),
+    ("lazaret-link", &["lazaret-gate"]),
     ("lazaret-gate", &[]),
     ("xtask", &[]),
 ];
@@ -22,13 +23,15 @@ const LAYERS: &[(&str, &[&str])] = &[
 const OUT_OF_REACH: &[(&str, &[&str], &str)] = &[
     ("lazaret-gate", &["wasmtime", "rusqlite", "ureq", "rustix", "tokio", "getrandom"], "it decides and does no I/O"),
     ("lazaret-guest", &["rusqlite", "ureq", "rustls", "tokio"], "an import can only build an effect"),
+    ("lazaret-link", &["wasmtime", "rusqlite", "ureq", "tokio"], "what is said can be tried without a runtime"),
+    ("lazaret-host", &["tokio", "axum"], "the servers are the binary's"),
 ];
 
 /// Formats on disk are keyed by the exact version of these.
 const PINNED: &[&str] = &["wasmtime"];
 
 /// These take bytes from somebody hostile, so each names its caps in one place.
-const HOSTILE_INPUT: &[&str] = &["lazaret-gate", "lazaret-guest", "lazaret-exec", "lazaret-store"];
+const HOSTILE_INPUT: &[&str] = &["lazaret-gate", "lazaret-guest", "lazaret-exec", "lazaret-store", "lazaret-link"];
 
 /// What cargo says of a package.
 pub(super) struct Package {

@@ -12,8 +12,14 @@ pub struct Score(u8);
 
 /// What is no score.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no trust score: write 0.00 to 1.00, with at most two digits behind the point")]
-pub struct BadScore(String);
+pub enum BadScore {
+    /// As people write it.
+    #[error("`{0}` is no trust score: write 0.00 to 1.00, with at most two digits behind the point")]
+    Text(String),
+    /// As records and rules have it.
+    #[error("`{0}` is no trust score: write 0 to 100, in hundredths")]
+    Hundredths(u8),
+}
 
 impl Score {
     /// What a revoked agent has.
@@ -40,7 +46,7 @@ impl TryFrom<u8> for Score {
     type Error = BadScore;
 
     fn try_from(hundredths: u8) -> Result<Self, BadScore> {
-        if hundredths <= 100 { Ok(Self(hundredths)) } else { Err(BadScore(format!("{hundredths} hundredths"))) }
+        if hundredths <= 100 { Ok(Self(hundredths)) } else { Err(BadScore::Hundredths(hundredths)) }
     }
 }
 
@@ -60,7 +66,7 @@ impl std::str::FromStr for Score {
     type Err = BadScore;
 
     fn from_str(text: &str) -> Result<Self, BadScore> {
-        let bad = || BadScore(text.chars().take(40).collect());
+        let bad = || BadScore::Text(text.chars().take(40).collect());
         let (whole, part) = text.split_once('.').unwrap_or((text, "00"));
         let digits = |text: &str| !text.is_empty() && text.len() <= 2 && text.bytes().all(|b| b.is_ascii_digit());
         if !digits(whole) || !digits(part) {

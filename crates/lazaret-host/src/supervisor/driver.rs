@@ -147,6 +147,11 @@ impl Supervisor {
         self.shared.look(agent);
     }
 
+    /// What an agent is doing, if it is known here.
+    pub fn life(&self, agent: &AgentId) -> Option<Life> {
+        lock(&self.shared.state).core.life(agent)
+    }
+
     /// What all agents are doing.
     pub fn lives(&self) -> BTreeMap<AgentId, Life> {
         let mut lives = lock(&self.shared.state).core.lives();

@@ -11,18 +11,20 @@ use crate::supervisor::core::Standing;
 /// How an agent stands on disk.
 pub(super) fn standing(host: &Host, row: &AgentRow) -> Standing {
     let (mail, unfinished) = (!row.queued.is_empty(), row.unfinished.is_some());
-    Standing { life: life(host, row), mail, unfinished, streak: row.streak }
+    Standing { life: Life::on_disk(host, row), mail, unfinished, streak: row.streak }
 }
 
-/// What an agent is, as far as the disk tells.
-fn life(host: &Host, row: &AgentRow) -> Life {
-    match row.state {
-        AgentState::Removed => Life::Dead,
-        _ if host.trusted(row).is_err() => Life::Revoked,
-        AgentState::Quarantined => Life::Quarantined,
-        AgentState::InDoubt => Life::InDoubt,
-        AgentState::Asleep if row.turn == 0 => Life::New,
-        AgentState::Asleep => Life::Asleep,
+impl Life {
+    /// What an agent is, as far as the disk tells.
+    pub(crate) fn on_disk(host: &Host, row: &AgentRow) -> Self {
+        match row.state {
+            AgentState::Removed => Self::Dead,
+            _ if host.trusted(row).is_err() => Self::Revoked,
+            AgentState::Quarantined => Self::Quarantined,
+            AgentState::InDoubt => Self::InDoubt,
+            AgentState::Asleep if row.turn == 0 => Self::New,
+            AgentState::Asleep => Self::Asleep,
+        }
     }
 }
 

@@ -6,15 +6,16 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use lazaret_gate::image::{Image, WASM_PAGE};
-use lazaret_gate::{AgentId, Digest, canonical};
+use lazaret_gate::{AgentId, Bytes, Digest, canonical};
 use lazaret_guest::State;
-use lazaret_host::NewAgent;
+use lazaret_link::{AgentRequest, NewAgent, Reply, Request};
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
 use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, whole};
-use super::{open_host, open_reader, read_component, turn};
+use super::{crash, open_reader, read_component, turn};
 use crate::cli::Cli;
+use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::{counted, cut, grouped};
 use crate::ui::{Tone, Ui};
@@ -136,6 +137,7 @@ enum Command {
         /// Which
         name: AgentId,
     },
+    SimulateCrash(crash::Args),
 }
 
 fn address(text: &str) -> Result<u64, String> {
@@ -148,10 +150,13 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Create { name, component, grants, budget, caps } => {
             let caps = caps.caps()?;
             let bytes = read_component(component)?;
-            let host = open_host(cli, ui, Vec::new())?;
+            let mut door = Door::open(cli, ui)?;
             ui.progress("inspecting and compiling…");
-            let new = NewAgent { agent: name.clone(), grants: grants.grants(), budget: budget.budget(), caps };
-            let row = host.create(new, &bytes).map_err(|why| Failure::of_component(component, why))?;
+            let (agent, grants, budget) = (name.clone(), grants.grants(), budget.budget());
+            let new = NewAgent { agent, component: Bytes(bytes), grants, budget, caps };
+            let created = door.ask(Request::Agent(AgentRequest::Create(Box::new(new))));
+            created.map_err(|why| why.about_component(component))?;
+            let row = door.row(name)?;
             ui.progress_done();
             ui.json(&row_json(&row));
             ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));
@@ -170,20 +175,23 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         }
         Command::Send { name, message, input } => {
             let message = input.message(message.as_deref())?;
-            let host = open_host(cli, ui, Vec::new())?;
-            let taken = host.send(name, message)?;
+            let mut door = Door::open(cli, ui)?;
+            let (agent, content_type, body) = (name.clone(), message.content_type, message.body);
+            let send = Request::Agent(AgentRequest::Send { agent, content_type, body });
+            let taken = door.take_turn(send, |agent| agent == name)?;
             turn::show(ui, &taken);
-            for delivered in host.deliver()? {
+            for delivered in door.deliver()? {
                 turn::notices(ui, &delivered);
                 ui.note(Tone::Quiet, &turn::summary(&delivered));
             }
             Ok(turn::code(&taken.record.ending))
         }
         Command::Settle { name, failed: _, note } => {
-            let host = open_host(cli, ui, Vec::new())?;
-            host.settle(name, note)?;
-            let recovered = host.recover()?;
-            super::report_recovery(ui, &recovered);
+            let settle = AgentRequest::Settle { agent: name.clone(), note: note.clone() };
+            let Reply::Recovered(recovered) = Door::open(cli, ui)?.ask(Request::Agent(settle))? else {
+                return Err(unexpected());
+            };
+            super::report_recovery(ui, *recovered);
             ui.json(&json!({ "settled": name }));
             ui.line(&format!("{} {name}", ui.paint(Tone::Good, "settled")));
             Ok(Code::Done)
@@ -194,11 +202,12 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Wake { name } => past::wake(name, cli, ui),
         Command::Sleep { name } => past::sleep(name, cli, ui),
         Command::Rm { name } => {
-            open_host(cli, ui, Vec::new())?.remove(name)?;
+            Door::open(cli, ui)?.ask(Request::Agent(AgentRequest::Remove { agent: name.clone() }))?;
             ui.json(&json!({ "removed": name }));
             ui.line(&format!("{} {name}", ui.paint(Tone::Good, "removed")));
             Ok(Code::Done)
         }
+        Command::SimulateCrash(args) => crash::run(args, cli, ui),
     }
 }
 

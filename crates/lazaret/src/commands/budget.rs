@@ -4,11 +4,13 @@ use clap::Subcommand;
 use lazaret_gate::AgentId;
 use lazaret_gate::ledger::{AtCap, Money, Period, Unbalanced, Unit};
 use lazaret_host::{HostError, now};
+use lazaret_link::{BudgetRequest, Reply, Request};
 use lazaret_store::AgentRow;
 use serde_json::json;
 
-use super::{open_host, open_reader};
+use super::open_reader;
 use crate::cli::Cli;
+use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::grouped;
 use crate::ui::{Tone, Ui};
@@ -57,17 +59,9 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             show(&row, ui)
         }
         Command::Set { name, caps } => {
-            let host = open_host(cli, ui, Vec::new())?;
-            let mut changed = host.known(name)?.caps;
-            // The currency first: an amount of money means nothing without one.
-            let (first, rest): (Vec<_>, Vec<_>) = caps.iter().partition(|pair| pair.starts_with("currency="));
-            for pair in first.into_iter().chain(rest) {
-                let (key, value) =
-                    pair.split_once('=').ok_or_else(|| Failure::Input(format!("`{pair}` is not CAP=VALUE")))?;
-                changed.set(key, value).map_err(|why| Failure::Input(why.to_string()))?;
-            }
-            host.set_caps(name, changed)?;
-            ui.json(&json!({ "agent": name, "caps": host.known(name)?.caps }));
+            let set = BudgetRequest::Set { agent: name.clone(), caps: caps.clone() };
+            let Reply::Caps(now) = Door::open(cli, ui)?.ask(Request::Budget(set))? else { return Err(unexpected()) };
+            ui.json(&json!({ "agent": name, "caps": now }));
             ui.line(&format!("{} {name}: {}", ui.paint(Tone::Good, "set"), caps.join(" ")));
             Ok(Code::Done)
         }

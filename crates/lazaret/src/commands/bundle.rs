@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use lazaret_gate::Digest;
+use lazaret_gate::{Bytes, Digest};
 use lazaret_host::Selection;
+use lazaret_link::{Reply, Request, TurnsRequest};
 use serde_json::json;
 
-use super::open_host;
 use crate::cli::Cli;
+use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::grouped;
 use crate::ui::{Tone, Ui};
@@ -36,10 +37,12 @@ enum Command {
 
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let Command::Export { turns, output } = &args.command;
-    let selections = turns.iter().map(|turns| turns.parse()).collect::<Result<Vec<Selection>, _>>()?;
-    let host = open_host(cli, ui, Vec::new())?;
+    turns.iter().try_for_each(|turns| turns.parse::<Selection>().map(|_| ()))?;
+    let mut door = Door::open(cli, ui)?;
     ui.progress("collecting…");
-    let bytes = host.export(&selections)?;
+    let Reply::Bundle(Bytes(bytes)) = door.ask(Request::Turns(TurnsRequest::Export { turns: turns.clone() }))? else {
+        return Err(unexpected());
+    };
     ui.progress_done();
     let path = output.display().to_string();
     std::fs::write(output, &bytes).map_err(|why| Failure::File { what: "can't write", path: path.clone(), why })?;

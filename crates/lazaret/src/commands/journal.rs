@@ -8,13 +8,15 @@ use lazaret_gate::ledger;
 use lazaret_gate::record::{Body, Ending};
 use lazaret_gate::trust::{TrustChange, TrustEvent};
 use lazaret_gate::{Digest, merkle};
-use lazaret_store::{AgentState, Batch, Change, Reader};
+use lazaret_link::{JournalRequest, Reply, Request};
+use lazaret_store::{AgentState, Reader};
 use serde_json::json;
 
 use super::agent::read_image;
+use super::open_reader;
 use super::terms::whole;
-use super::{open_host, open_reader};
 use crate::cli::Cli;
+use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::{counted, cut, date, grouped, visible};
 use crate::ui::{Tone, Ui};
@@ -60,11 +62,10 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Verify => verify(&open_reader(cli)?, ui),
         Command::Proof { entry } => proof(&open_reader(cli)?, *entry, ui),
         Command::Checkpoint => {
-            let host = open_host(cli, ui, Vec::new())?;
-            host.store().commit(Batch { entries: Vec::new(), changes: vec![Change::Checkpoint] })?;
-            let (checkpoint, note) = host.store().head()?;
-            ui.json(&json!({ "size": checkpoint.size, "root": STANDARD.encode(checkpoint.root), "note": note }));
-            ui.line(note.trim_end());
+            let reply = Door::open(cli, ui)?.ask(Request::Journal(JournalRequest::Checkpoint))?;
+            let Reply::Checkpoint(checkpoint) = reply else { return Err(unexpected()) };
+            ui.json(&checkpoint);
+            ui.line(checkpoint.note.trim_end());
             Ok(Code::Done)
         }
     }

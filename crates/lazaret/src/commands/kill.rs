@@ -1,13 +1,17 @@
 //! `lazaret kill`
 
+use std::path::Path;
+
 use lazaret_gate::ledger::{Change, Switch, SwitchEvent};
 use lazaret_gate::shown;
 use lazaret_host::{Host, HostError, Settings, now, set_switch, switches};
+use lazaret_link::Request;
 use lazaret_store::StoreError;
 use serde_json::json;
 
 use super::{SPEND_KILL_SWITCH, data_dir, operator};
 use crate::cli::Cli;
+use crate::door::keeper_of;
 use crate::failure::{Code, Failure};
 use crate::ui::{Tone, Ui};
 
@@ -64,7 +68,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     }
     // The switch is thrown; putting it on record is for whoever has the data root open, or for us if nobody has. The
     // environment's own switch is left alone here: otherwise nothing could lift it.
-    let recorded = Host::open_with(&root, Settings { preset: cli.preset.clone(), ..Settings::default() });
+    let recorded = record(&root, cli);
     let after = switches(&root);
     ui.json(&json!({ "switches": after, "changed": chosen, "recorded": recorded.is_ok() }));
     for switch in &chosen {
@@ -92,14 +96,25 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         ui.aside(Tone::Odd, "note:", &text);
     }
     match recorded {
-        Ok(_) => Ok(Code::Done),
-        Err(HostError::Store(StoreError::Busy { .. })) => {
+        Ok(()) => Ok(Code::Done),
+        Err(Failure::Host(HostError::Store(StoreError::Busy { .. }))) => {
             ui.aside(Tone::Quiet, "note:", "another process has the data root open: it obeys and records this");
             Ok(Code::Done)
         }
         Err(why) => {
             ui.aside(Tone::Bad, "note:", "this is in force, but it can't be put on record:");
-            Err(why.into())
+            Err(why)
         }
     }
+}
+
+/// Has what happened to the switches put on record: by the keeper, or by ourselves if there is none.
+fn record(root: &Path, cli: &Cli) -> Result<(), Failure> {
+    if let Ok(Some(mut keeper)) = keeper_of(root)
+        && keeper.ask(Request::Record).is_ok()
+    {
+        return Ok(());
+    }
+    Host::open_with(root, Settings { preset: cli.preset.clone(), ..Settings::default() })?;
+    Ok(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod approvals;
 pub(crate) mod budget;
 pub(crate) mod bundle;
 pub(crate) mod completions;
+pub(crate) mod crash;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod journal;
@@ -14,7 +15,9 @@ pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schedule;
+pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod stop;
 pub(crate) mod terms;
 pub(crate) mod trust;
 pub(crate) mod turn;
@@ -23,7 +26,8 @@ pub(crate) mod verify;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use lazaret_host::{Host, Recovered, Settings};
+use lazaret_host::{Host, Settings, Turn};
+use lazaret_link::Recovered;
 use lazaret_store::{Reader, Store};
 
 use crate::cli::{Cli, Command};
@@ -36,6 +40,8 @@ pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     match &cli.command {
         Command::Demo(args) => demo::run(args, cli, ui),
         Command::Run(args) => run::run(args, cli, ui),
+        Command::Serve(args) => serve::run(args, cli, ui),
+        Command::Stop(args) => stop::run(args, cli, ui),
         Command::Agent(args) => agent::run(args, cli, ui),
         Command::Schedule(args) => schedule::run(args, cli, ui),
         Command::Approvals(args) => approvals::run(args, cli, ui),
@@ -93,24 +99,27 @@ pub(crate) fn operator() -> String {
 }
 
 /// Opens the data root for writing and takes up what a crash cut off.
-pub(crate) fn open_host(cli: &Cli, ui: &Ui, environment: Vec<(String, String)>) -> Result<Host, Failure> {
+pub(crate) fn open_host(cli: &Cli, ui: &Ui) -> Result<Host, Failure> {
     let (preset, patience_ms) = (cli.preset.clone(), cli.patience * 1000);
     let (person, stop_spending) = (Terminal::find(), spend_killed()?);
     let settings = Settings { preset, patience_ms, person, stop_spending, ..Settings::default() };
-    let host = Host::open_with(&data_dir(cli)?, settings)?.with_environment(environment);
-    for problem in host.problems() {
-        ui.aside(Tone::Bad, "policy:", &lazaret_gate::shown::text(&problem.to_string()));
-    }
+    let host = Host::open_with(&data_dir(cli)?, settings)?;
+    host.problems().iter().for_each(|problem| report_problem(ui, &problem.to_string()));
     let recovered = host.recover()?;
-    report_recovery(ui, &recovered);
+    report_recovery(ui, recovered.into());
     Ok(host)
 }
 
-fn report_recovery(ui: &Ui, recovered: &Recovered) {
-    for turn in &recovered.finished {
+/// Something is wrong with the operator's files.
+pub(crate) fn report_problem(ui: &Ui, problem: &str) {
+    ui.aside(Tone::Bad, "policy:", &lazaret_gate::shown::text(problem));
+}
+
+pub(crate) fn report_recovery(ui: &Ui, recovered: Recovered) {
+    for turn in recovered.finished.into_iter().map(Turn::from) {
         let (agent, number) = (&turn.record.agent, turn.record.turn);
         ui.aside(Tone::Odd, "recovered:", &format!("turn {number} of `{agent}` was cut off and is now finished"));
-        turn::notices(ui, turn);
+        turn::notices(ui, &turn);
     }
     for agent in &recovered.in_doubt {
         ui.aside(Tone::Bad, "in doubt:", &format!("agent `{agent}` waits for a person: lazaret agent show {agent}"));

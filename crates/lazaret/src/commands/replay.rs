@@ -1,13 +1,15 @@
 //! `lazaret replay`
 
 use clap::Subcommand;
-use lazaret_gate::Digest;
 use lazaret_gate::record::{Ending, Failure as AgentFailure, TapeEntry, TurnRecord};
-use lazaret_host::{Host, Selection, Verdict};
+use lazaret_gate::{AgentId, Digest};
+use lazaret_host::{Selection, Verdict};
+use lazaret_link::{Replayed, Reply, Request, TurnsRequest};
 use serde_json::json;
 
-use super::open_host;
+use super::operator;
 use crate::cli::Cli;
+use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::{counted, cut, grouped, visible};
 use crate::ui::{Tone, Ui};
@@ -43,11 +45,11 @@ enum Command {
 }
 
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
-    let host = open_host(cli, ui, Vec::new())?;
+    let mut door = Door::open(cli, ui)?;
     match &args.command {
-        Command::Verify { turns } => verify(&host, turns, ui),
-        Command::Run { turn } => step(&host, turn, ui),
-        Command::Diff { one, other } => diff(&host, one, other, ui),
+        Command::Verify { turns } => verify(&mut door, turns, ui),
+        Command::Run { turn } => step(&mut door, turn, ui),
+        Command::Diff { one, other } => diff(&mut door, one, other, ui),
     }
 }
 
@@ -80,30 +82,58 @@ pub(crate) fn verdict_lines(ui: &Ui, verdict: &Verdict) -> Vec<String> {
 }
 
 pub(crate) fn show_verdict(ui: &Ui, seq: u64, record: &TurnRecord, verdict: &Verdict) {
+    show_result(ui, seq, &record.agent, record.turn, verdict);
+}
+
+fn show_result(ui: &Ui, seq: u64, agent: &AgentId, turn: u64, verdict: &Verdict) {
     let mut lines = verdict_lines(ui, verdict).into_iter();
     let first = lines.next().unwrap_or_default();
-    ui.line(&format!("{} turn {:<5} entry {seq:<6} {first}", record.agent, record.turn));
+    ui.line(&format!("{agent} turn {turn:<5} entry {seq:<6} {first}"));
     lines.for_each(|line| ui.line(&line));
 }
 
-fn verify(host: &Host, turns: &[String], ui: &Ui) -> Result<Code, Failure> {
-    let mut verdicts = Vec::new();
-    let (mut rows, mut differing) = (Vec::new(), Vec::new());
-    for selection in turns {
-        let selection: Selection = selection.parse()?;
-        verdicts.extend(host.replay(&selection, |seq, record, verdict| {
-            show_verdict(ui, seq, record, verdict);
+/// Runs turns again, here as they come or in the keeper, and tells of each.
+fn replay(
+    door: &mut Door,
+    turns: &str,
+    ui: &Ui,
+    mut each: impl FnMut(u64, &AgentId, u64, &Verdict),
+) -> Result<Vec<Verdict>, Failure> {
+    if let Some(host) = door.host() {
+        let mut differing = Vec::new();
+        let verdicts = host.replay(&turns.parse()?, |seq, record, verdict| {
+            each(seq, &record.agent, record.turn, verdict);
             if let Verdict::Mismatch(differs) = verdict {
                 differing.push((record.clone(), differs.clone()));
             }
-            rows.push(json!({ "agent": record.agent, "turn": record.turn, "entry": seq, "result": verdict }));
-        })?);
-    }
-    for (record, differs) in &differing {
-        // The verdict is what was asked for: that it can't be put on record must not hide it.
-        if let Err(why) = host.note_mismatch(record, differs, &super::trust::operator()) {
-            ui.aside(Tone::Bad, "note:", &format!("this is not held against `{}`: {why}", record.agent));
+        })?;
+        for (record, differs) in &differing {
+            // The verdict is what was asked for: that it can't be put on record must not hide it.
+            if let Err(why) = host.note_mismatch(record, differs, &operator()) {
+                ui.aside(Tone::Bad, "note:", &format!("this is not held against `{}`: {why}", record.agent));
+            }
         }
+        return Ok(verdicts);
+    }
+    let request = Request::Turns(TurnsRequest::Replay { turns: turns.to_owned() });
+    let Reply::Replayed(replayed) = door.ask(request)? else { return Err(unexpected()) };
+    let mut verdicts = Vec::with_capacity(replayed.len());
+    for Replayed { entry, agent, turn, result } in replayed {
+        let verdict = result.into();
+        each(entry, &agent, turn, &verdict);
+        verdicts.push(verdict);
+    }
+    Ok(verdicts)
+}
+
+fn verify(door: &mut Door, turns: &[String], ui: &Ui) -> Result<Code, Failure> {
+    let mut verdicts = Vec::new();
+    let mut rows = Vec::new();
+    for selection in turns {
+        verdicts.extend(replay(door, selection, ui, |seq, agent, turn, verdict| {
+            show_result(ui, seq, agent, turn, verdict);
+            rows.push(json!({ "agent": agent, "turn": turn, "entry": seq, "result": verdict }));
+        })?);
     }
     ui.json(&rows);
     tally(ui, &verdicts);
@@ -122,12 +152,14 @@ pub(crate) fn tally(ui: &Ui, verdicts: &[Verdict]) {
     ));
 }
 
-fn one(host: &Host, text: &str) -> Result<(u64, TurnRecord), Failure> {
+fn one(door: &mut Door, text: &str) -> Result<(u64, TurnRecord), Failure> {
     let selection: Selection = text.parse()?;
     if selection.turns.is_none_or(|(first, last)| first != last) {
         return Err(Failure::Input(format!("`{text}` is not one turn; write AGENT:TURN")));
     }
-    host.turns(&selection)?.pop().ok_or_else(|| Failure::Input(format!("`{text}` selects no turn")))
+    let request = Request::Turns(TurnsRequest::Read { turns: text.to_owned() });
+    let Reply::Turns(mut turns) = door.ask(request)? else { return Err(unexpected()) };
+    turns.pop().ok_or_else(|| Failure::Input(format!("`{text}` selects no turn")))
 }
 
 fn ending_line(ending: &Ending) -> String {
@@ -139,8 +171,8 @@ fn ending_line(ending: &Ending) -> String {
     }
 }
 
-fn step(host: &Host, text: &str, ui: &Ui) -> Result<Code, Failure> {
-    let (seq, record) = one(host, text)?;
+fn step(door: &mut Door, text: &str, ui: &Ui) -> Result<Code, Failure> {
+    let (seq, record) = one(door, text)?;
     ui.line(&format!("{} turn {} · journal entry {seq}", record.agent, record.turn));
     ui.line(&format!("input   {:?}", record.input.body));
     for (number, entry) in record.tape.iter().enumerate() {
@@ -152,8 +184,7 @@ fn step(host: &Host, text: &str, ui: &Ui) -> Result<Code, Failure> {
     }
     ui.line(&format!("output  {}", visible(&cut(&ending_line(&record.ending), 400))));
     ui.line(&format!("fuel    {}", grouped(record.fuel)));
-    let selection = Selection { agent: record.agent.clone(), turns: Some((record.turn, record.turn)) };
-    let verdicts = host.replay(&selection, |_, _, _| {})?;
+    let verdicts = replay(door, text, ui, |_, _, _, _| {})?;
     for verdict in &verdicts {
         verdict_lines(ui, verdict).iter().for_each(|line| ui.line(line));
     }
@@ -161,9 +192,9 @@ fn step(host: &Host, text: &str, ui: &Ui) -> Result<Code, Failure> {
     Ok(code(verdicts.iter()))
 }
 
-fn diff(host: &Host, left: &str, right: &str, ui: &Ui) -> Result<Code, Failure> {
-    let (_, old) = one(host, left)?;
-    let (_, new) = one(host, right)?;
+fn diff(door: &mut Door, left: &str, right: &str, ui: &Ui) -> Result<Code, Failure> {
+    let (_, old) = one(door, left)?;
+    let (_, new) = one(door, right)?;
     let mut rows: Vec<(String, String, String)> = Vec::new();
     let mut row = |place: &str, old: String, new: String| {
         if old != new {

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
-use lazaret_gate::AgentId;
-use lazaret_host::NewAgent;
+use lazaret_gate::Bytes;
+use lazaret_link::{Request, RunRequest};
 
 use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs};
-use super::{open_host, read_component, turn};
+use super::{read_component, turn};
 use crate::cli::Cli;
+use crate::door::Door;
 use crate::failure::{Code, Failure};
 use crate::ui::Ui;
 
@@ -44,21 +45,21 @@ pub(crate) fn variable(text: &str) -> Result<(String, String), String> {
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let message = args.message.message(None)?;
     let component = read_component(&args.component)?;
-    let host = open_host(cli, ui, args.environment.clone())?;
-    let (grants, budget, caps) = (args.grants.grants(), args.budget.budget(), args.caps.caps()?);
-    let new = NewAgent { agent: run_name(&host)?, grants, budget, caps };
-    ui.progress("inspecting and compiling…");
-    let row = host.create(new, &component).map_err(|why| Failure::of_component(&args.component, why))?;
+    let mut door = Door::open(cli, ui)?;
+    let request = RunRequest {
+        component: Bytes(component),
+        content_type: message.content_type,
+        body: message.body,
+        grants: args.grants.grants(),
+        budget: args.budget.budget(),
+        caps: args.caps.caps()?,
+        environment: args.environment.clone(),
+    };
+    ui.progress("inspecting, compiling and running…");
+    // The name it gets is known when it is over; such names are no agent's that a person made.
+    let taken = door.take_turn(Request::Run(Box::new(request)), |agent| agent.as_str().starts_with("run-"));
     ui.progress_done();
-    let taken = host.send(&row.agent, message);
-    host.remove(&row.agent)?;
-    let taken = taken?;
+    let taken = taken.map_err(|why| why.about_component(&args.component))?;
     turn::show(ui, &taken);
     Ok(turn::code(&taken.record.ending))
-}
-
-/// A name that was never used: the journal only grows.
-fn run_name(host: &lazaret_host::Host) -> Result<AgentId, Failure> {
-    let name = format!("run-{}", host.store().journal_len()?);
-    name.parse().map_err(|why: lazaret_gate::id::BadAgentId| Failure::Failed(why.to_string()))
 }

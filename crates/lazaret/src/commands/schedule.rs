@@ -7,11 +7,13 @@ use lazaret_gate::AgentId;
 use lazaret_gate::schedule::{Missed, ScheduleAdded, When};
 use lazaret_gate::shown;
 use lazaret_host::{HostError, Scheduled, now, schedules};
+use lazaret_link::{Reply, Request, ScheduleRequest};
 use serde_json::json;
 
 use super::terms::MessageArgs;
-use super::{open_host, open_reader};
+use super::{data_dir, open_reader, operator};
 use crate::cli::Cli;
+use crate::door::{Door, keeper_of, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::{counted, cut, date};
 use crate::ui::{Tone, Ui};
@@ -117,11 +119,6 @@ fn rule(when: &When) -> String {
     }
 }
 
-fn operator() -> String {
-    let by = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    by.unwrap_or_else(|| "an operator".into())
-}
-
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     match &args.command {
         Command::Add { name, schedule, cron, zone, every, missed, message, input } => {
@@ -137,13 +134,17 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
                 schedule: schedule.clone(),
                 when,
             };
-            let next = open_host(cli, ui, Vec::new())?.add_schedule(added.clone())?;
+            let add = Request::Schedule(ScheduleRequest::Add(Box::new(added.clone())));
+            let Reply::Scheduled { next } = Door::open(cli, ui)?.ask(add)? else { return Err(unexpected()) };
             ui.json(&described(&Scheduled { schedule: added, next }));
             let due = next.map_or("never".to_owned(), |next| format!("first at {} UTC", date(next)));
             ui.line(&format!("{} {schedule} of {name}, {due}", ui.paint(Tone::Good, "added")));
             Ok(Code::Done)
         }
-        Command::List => list(&schedules(&open_reader(cli)?)?, ui),
+        Command::List => {
+            let kept = keeper_of(&data_dir(cli)?)?.is_some();
+            list(&schedules(&open_reader(cli)?)?, kept, ui)
+        }
         Command::Rm { name, schedule, yes, reason } => {
             let reader = open_reader(cli)?;
             reader.agent(name)?.ok_or_else(|| HostError::NoAgent(name.to_string()))?;
@@ -161,7 +162,9 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
                 ui.line("nothing was removed");
                 return Ok(Code::Failed);
             }
-            open_host(cli, ui, Vec::new())?.remove_schedule(name, schedule, &operator(), reason)?;
+            let (agent, which, by, reason) = (name.clone(), schedule.clone(), operator(), reason.clone());
+            let remove = ScheduleRequest::Remove { agent, schedule: which, by, reason };
+            Door::open(cli, ui)?.ask(Request::Schedule(remove))?;
             ui.json(&json!({ "removed": true, "agent": name, "schedule": schedule }));
             ui.line(&format!("{} {schedule} of {name}", ui.paint(Tone::Good, "removed")));
             Ok(Code::Done)
@@ -193,7 +196,7 @@ fn described(it: &Scheduled) -> serde_json::Value {
     })
 }
 
-fn list(all: &[Scheduled], ui: &Ui) -> Result<Code, Failure> {
+fn list(all: &[Scheduled], kept: bool, ui: &Ui) -> Result<Code, Failure> {
     ui.json(&all.iter().map(described).collect::<Vec<_>>());
     if all.is_empty() {
         ui.line("no schedules; `lazaret schedule add` makes one");
@@ -207,8 +210,11 @@ fn list(all: &[Scheduled], ui: &Ui) -> Result<Code, Failure> {
         let (agent, schedule, when) = (cut(agent.as_str(), 20), cut(schedule, 16), cut(&rule(when), 34));
         ui.line(&format!("{agent:<20} {schedule:<16} {when:<34} {:<6} {next}", missed.name()));
     }
-    let many = counted(all.len() as u64, "schedule fires", "schedules fire");
-    ui.aside(Tone::Quiet, "note:", &format!("{many} only while a keeper runs on this data root"));
+    if !kept {
+        let many = counted(all.len() as u64, "schedule fires", "schedules fire");
+        let note = format!("{many} only while a keeper runs on this data root: `lazaret serve`");
+        ui.aside(Tone::Odd, "note:", &note);
+    }
     Ok(Code::Done)
 }
 

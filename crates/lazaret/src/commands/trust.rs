@@ -6,11 +6,13 @@ use clap::Subcommand;
 use lazaret_gate::trust::{self, Revoked, Score, TrustChange, TrustEvent};
 use lazaret_gate::{AgentId, shown};
 use lazaret_host::{Host, HostError, InForce, Settings, change_trust, conduct_of, events_of, is_told, now};
+use lazaret_link::Request;
 use lazaret_store::{AgentRow, AgentState, Reader, StoreError};
 use serde_json::json;
 
-use super::{data_dir, open_reader};
+use super::{data_dir, open_reader, operator};
 use crate::cli::Cli;
+use crate::door::keeper_of;
 use crate::failure::{Code, Failure};
 use crate::text::{cut, date, grouped};
 use crate::ui::{Tone, Ui};
@@ -62,12 +64,6 @@ struct Names {
     /// Why; recorded
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
-}
-
-/// Who gives this command.
-pub(crate) fn operator() -> String {
-    let by = ["USER", "LOGNAME"].iter().find_map(|name| std::env::var(name).ok().filter(|name| !name.is_empty()));
-    by.unwrap_or_else(|| "an operator".into())
 }
 
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
@@ -122,6 +118,10 @@ fn event(row: &AgentRow, change: TrustChange, score: Score, reason: &str) -> Tru
 /// does so.
 fn change(root: &Path, reader: &Reader, cli: &Cli, events: &[TrustEvent]) -> Result<Result<(), HostError>, Failure> {
     change_trust(root, reader, events)?;
+    if let Some(mut keeper) = keeper_of(root)? {
+        keeper.ask(Request::Record)?;
+        return Ok(Ok(()));
+    }
     Ok(Host::open_with(root, Settings { preset: cli.preset.clone(), ..Settings::default() }).map(drop))
 }
 

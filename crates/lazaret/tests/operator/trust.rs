@@ -97,7 +97,7 @@ fn an_approval_for_longer_ends_with_the_revocation() {
     scene.rule(ASKS);
     let turn = scene.start(&["agent", "send", "a", "add 1"]);
     let id = scene.question();
-    scene.done(&["approvals", "approve", &id, "--for-minutes", "60"]);
+    scene.done(&["approvals", "approve", &id, "--for-minutes", "60", "--yes"]);
     assert_eq!(turn.end().code, 0);
     let standing = || std::fs::read_dir(scene.file("approvals")).unwrap().count();
     assert_eq!(standing(), 1, "it covers more than once");

@@ -26,10 +26,23 @@ use crate::station;
 /// Whom the commands run as where root would be let through by the system. Any number that isn't root's will do.
 const NOBODY: u32 = 65534;
 
+/// The words that begin a setup which needs the data root for itself.
+const ALONE: [&str; 6] = ["sql", "hold", "read-only", "fault", "flip data", "truncate data"];
+
+/// Whether a case can be played with a keeper on its data root.
+pub(crate) fn can_share(setup: &str) -> bool {
+    // The policy folder is the operator's, whoever has the root open.
+    let touches = setup.contains(" data/") && !setup.contains(" data/policy/");
+    !touches && !ALONE.iter().any(|alone| setup.starts_with(alone))
+}
+
 pub(crate) struct Stage {
     _dir: tempfile::TempDir,
     dir: PathBuf,
     holder: Option<Child>,
+    /// Whether a keeper is to run as soon as there is a data root.
+    kept: bool,
+    keeper: Option<Child>,
     as_nobody: bool,
     fault: Option<String>,
     pub(crate) damaged: bool,
@@ -37,9 +50,9 @@ pub(crate) struct Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if let Some(mut holder) = self.holder.take() {
-            let _ = holder.kill();
-            let _ = holder.wait();
+        for mut process in [self.holder.take(), self.keeper.take()].into_iter().flatten() {
+            let _ = process.kill();
+            let _ = process.wait();
         }
     }
 }
@@ -135,7 +148,47 @@ impl Stage {
         // Others must be able to pass through when a case plays somebody else.
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o711)).expect("its mode can be set");
         symlink(guests, dir.join("guests")).expect("a link to the guests");
-        Self { _dir: holder, dir, holder: None, as_nobody: false, fault: None, damaged: false }
+        Self {
+            _dir: holder,
+            dir,
+            holder: None,
+            kept: false,
+            keeper: None,
+            as_nobody: false,
+            fault: None,
+            damaged: false,
+        }
+    }
+
+    /// A stage on which a keeper runs as soon as there is a data root.
+    pub(crate) fn kept() -> Self {
+        let mut stage = Self::new();
+        stage.kept = true;
+        stage
+    }
+
+    /// Starts the keeper if it is time, and waits until it answers.
+    fn keep(&mut self) {
+        if !self.kept || self.keeper.is_some() || !self.data().join("lazaret.db").exists() {
+            return;
+        }
+        let log = fs::File::create(self.dir.join("keeper.log")).expect("a log");
+        let mut command = station::lazaret(&self.data());
+        command.arg("serve").env("LAZARET_LOG", "warn").current_dir(&self.dir).stdout(Stdio::null()).stderr(log);
+        self.keeper = Some(command.spawn().expect("the keeper starts"));
+        station::wait_for("the keeper to answer", || {
+            lazaret_link::Client::ping(&lazaret_link::socket(&self.data())).is_ok()
+        });
+    }
+
+    /// Stops the keeper as people do. What is left is a data root like any other.
+    fn let_go(&mut self) -> Result<(), String> {
+        let Some(mut keeper) = self.keeper.take() else { return Ok(()) };
+        let said = self.run("lazaret stop");
+        let status = keeper.wait().expect("the keeper ends");
+        let log = fs::read_to_string(self.dir.join("keeper.log")).unwrap_or_default();
+        let well = said.code == 0 && status.success() && !log.contains("panicked");
+        if well { Ok(()) } else { Err(format!("the keeper ended with {status}: {}\n{log}", said.text)) }
     }
 
     fn data(&self) -> PathBuf {
@@ -231,6 +284,9 @@ impl Stage {
 
     /// Runs a command line: `[NAME=VALUE…] [tty] lazaret … [< FILE]`. `NAME=-` takes a variable away.
     pub(crate) fn run(&mut self, line: &str) -> Said {
+        if line != "lazaret stop" {
+            self.keep();
+        }
         let here = self.dir.display().to_string();
         let mut words = words(&line.replace("$DIR", &here)).into_iter().peekable();
         let mut variables = Vec::new();
@@ -293,6 +349,8 @@ impl Stage {
 
     /// Nothing was lost: what is in the data root still verifies, all of it.
     pub(crate) fn check_data(&mut self) -> Result<(), String> {
+        self.let_go()?;
+        self.kept = false;
         if self.damaged || !self.data().join("lazaret.db").exists() {
             return Ok(());
         }

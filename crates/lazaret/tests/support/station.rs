@@ -34,6 +34,17 @@ pub(crate) fn done(command: &mut Command) -> String {
     stdout
 }
 
+/// Waits until something is so, a minute at most: machines may be busy.
+pub(crate) fn wait_for(what: &str, so: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if so() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    panic!("waited too long for {what}");
+}
+
 /// Copies a directory with all that is in it.
 pub(crate) fn copy_dir(from: &Path, to: &Path) {
     done(Command::new("cp").arg("-a").arg(from).arg(to));

@@ -1,11 +1,13 @@
 //! `lazaret agent fork`, `rollback`, `quarantine`, `wake` and `sleep`
 
 use lazaret_gate::AgentId;
+use lazaret_link::{AgentRequest, Reply, Request};
 use serde_json::json;
 
 use super::row_json;
 use crate::cli::Cli;
-use crate::commands::{open_host, operator, report_recovery, turn};
+use crate::commands::{operator, report_recovery, turn};
+use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
 use crate::ui::{Tone, Ui};
 
@@ -15,18 +17,21 @@ fn after(turn: u64) -> String {
 }
 
 pub(super) fn fork(from: &AgentId, new: &AgentId, turn: Option<u64>, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
-    let host = open_host(cli, ui, Vec::new())?;
-    let (row, forked) = host.fork(from, turn, new)?;
-    let mut said = row_json(&row);
-    said["forked"] = json!({ "from": forked.from, "turn": forked.turn, "entry": forked.entry });
+    let mut door = Door::open(cli, ui)?;
+    let fork = AgentRequest::Fork { from: from.clone(), agent: new.clone(), turn };
+    let Reply::Forked { turn, entry } = door.ask(Request::Agent(fork))? else { return Err(unexpected()) };
+    let mut said = row_json(&door.row(new)?);
+    said["forked"] = json!({ "from": from, "turn": turn, "entry": entry });
     ui.json(&said);
     let done = ui.paint(Tone::Good, "forked");
-    ui.line(&format!("{done} {new} from {from} as it was {}", after(forked.turn)));
+    ui.line(&format!("{done} {new} from {from} as it was {}", after(turn)));
     Ok(Code::Done)
 }
 
 pub(super) fn rollback(name: &AgentId, turn: u64, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
-    let row = open_host(cli, ui, Vec::new())?.rollback(name, turn, &operator())?;
+    let mut door = Door::open(cli, ui)?;
+    door.ask(Request::Agent(AgentRequest::Rollback { agent: name.clone(), turn, by: operator() }))?;
+    let row = door.row(name)?;
     let mut said = row_json(&row);
     said["rolled_back_to"] = json!(turn);
     ui.json(&said);
@@ -37,7 +42,8 @@ pub(super) fn rollback(name: &AgentId, turn: u64, cli: &Cli, ui: &Ui) -> Result<
 
 pub(super) fn quarantine(name: &AgentId, reason: &str, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let by = operator();
-    open_host(cli, ui, Vec::new())?.quarantine(name, &by, reason)?;
+    let quarantine = AgentRequest::Quarantine { agent: name.clone(), by: by.clone(), reason: reason.to_owned() };
+    Door::open(cli, ui)?.ask(Request::Agent(quarantine))?;
     ui.json(&json!({ "quarantined": name, "by": by, "reason": reason }));
     let done = ui.paint(Tone::Bad, "quarantined");
     ui.line(&format!("{done} {name}: it takes no turn; `lazaret agent wake {name}` lets it go on"));
@@ -45,13 +51,14 @@ pub(super) fn quarantine(name: &AgentId, reason: &str, cli: &Cli, ui: &Ui) -> Re
 }
 
 pub(super) fn wake(name: &AgentId, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
-    let host = open_host(cli, ui, Vec::new())?;
-    host.wake(name, &operator())?;
+    let mut door = Door::open(cli, ui)?;
+    let wake = AgentRequest::Wake { agent: name.clone(), by: operator() };
+    let Reply::Recovered(recovered) = door.ask(Request::Agent(wake))? else { return Err(unexpected()) };
     ui.json(&json!({ "woken": name }));
     ui.line(&format!("{} {name}", ui.paint(Tone::Good, "woken")));
     // What waited meanwhile: a turn that was cut off, and mail.
-    report_recovery(ui, &host.recover()?);
-    for delivered in host.deliver()? {
+    report_recovery(ui, *recovered);
+    for delivered in door.deliver()? {
         turn::notices(ui, &delivered);
         ui.note(Tone::Quiet, &turn::summary(&delivered));
     }
@@ -59,7 +66,8 @@ pub(super) fn wake(name: &AgentId, cli: &Cli, ui: &Ui) -> Result<Code, Failure> 
 }
 
 pub(super) fn sleep(name: &AgentId, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
-    let let_go = open_host(cli, ui, Vec::new())?.sleep(name)?;
+    let sleep = Request::Agent(AgentRequest::Sleep { agent: name.clone() });
+    let Reply::LetGo(let_go) = Door::open(cli, ui)?.ask(sleep)? else { return Err(unexpected()) };
     ui.json(&json!({ "asleep": name, "let_go": let_go }));
     let done = ui.paint(Tone::Good, "asleep");
     ui.line(&format!("{done} {name}: nothing of it is in memory, and its next message wakes it"));

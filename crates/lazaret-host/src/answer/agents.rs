@@ -1,0 +1,242 @@
+//! Agents: made, talked to, settled, removed.
+
+use lazaret_gate::record::Message;
+use lazaret_gate::{AgentId, Bytes};
+use lazaret_link::{AgentRequest, AgentView, Recovered as Told, Reply, RunRequest, Taken};
+use lazaret_store::{AgentRow, AgentState, StoreError};
+
+use super::Keeper;
+use super::operator::short;
+use crate::agents::NewAgent;
+use crate::asking::now;
+use crate::error::HostError;
+use crate::host::lock;
+use crate::life::Life;
+use crate::recover::Recovered;
+use crate::turns::Turn;
+
+/// How long a turn that is to be cut off is waited for, in milliseconds.
+const DRILL_MS: u64 = 60_000;
+
+/// Names that are tried for a component that runs once.
+const NAMES: u64 = 64;
+
+impl From<Turn> for Taken {
+    fn from(turn: Turn) -> Self {
+        let Turn { seq, hash, record, pages, rulings, warnings } = turn;
+        Self { seq, hash, record, pages: pages as u64, rulings, warnings }
+    }
+}
+
+impl From<Taken> for Turn {
+    fn from(taken: Taken) -> Self {
+        let Taken { seq, hash, record, pages, rulings, warnings } = taken;
+        let pages = usize::try_from(pages).unwrap_or(usize::MAX);
+        Self { seq, hash, record, pages, rulings, warnings }
+    }
+}
+
+impl From<Recovered> for Told {
+    fn from(recovered: Recovered) -> Self {
+        let failed = recovered.failed.into_iter().map(|(agent, why)| (agent, why.to_string()));
+        Self {
+            finished: recovered.finished.into_iter().map(Taken::from).collect(),
+            in_doubt: recovered.in_doubt,
+            failed: failed.collect(),
+        }
+    }
+}
+
+fn view(row: AgentRow, life: Life) -> AgentView {
+    AgentView {
+        agent: row.agent,
+        world: row.world,
+        state: life.name().to_owned(),
+        turn: row.turn,
+        mailbox: row.queued.len() as u64,
+        component: row.component,
+        engine: row.engine,
+        grants: row.grants,
+        budget: row.budget,
+        caps: row.caps,
+        image: row.image,
+        unfinished: row.unfinished,
+    }
+}
+
+/// A message from outside: no agent has sent it.
+fn message(content_type: String, body: Bytes) -> Message {
+    Message { sender: None, content_type, body }
+}
+
+impl Keeper {
+    pub(super) fn agent(&self, request: AgentRequest) -> Result<Reply, HostError> {
+        match request {
+            AgentRequest::Create(new) => {
+                let lazaret_link::NewAgent { agent, component, grants, budget, caps } = *new;
+                let row = self.host.create(NewAgent { agent, grants, budget, caps }, &component.0)?;
+                self.nudge(&row.agent);
+                Ok(Reply::Agent(Box::new(self.view(row))))
+            }
+            AgentRequest::List { all } => {
+                let mut rows = self.host.store.agents()?;
+                rows.retain(|row| all || row.state != AgentState::Removed);
+                let lives = self.supervisor.as_ref().map(|supervisor| supervisor.lives()).unwrap_or_default();
+                let views = rows.into_iter().map(|row| {
+                    let life = lives.get(&row.agent).copied();
+                    let life = life.unwrap_or_else(|| Life::on_disk(&self.host, &row));
+                    view(row, life)
+                });
+                Ok(Reply::Agents(views.collect()))
+            }
+            AgentRequest::Show { agent } => {
+                let row = self.host.store.agent(&agent)?.ok_or_else(|| HostError::NoAgent(agent.to_string()))?;
+                Ok(Reply::Agent(Box::new(self.view(row))))
+            }
+            AgentRequest::Send { agent, content_type, body } => {
+                let message = message(content_type, body);
+                let turn = match &self.supervisor {
+                    Some(supervisor) => supervisor.send(&agent, message)?,
+                    None => self.host.send(&agent, message)?,
+                };
+                Ok(Reply::Taken(Box::new(turn.into())))
+            }
+            AgentRequest::Post { agent, content_type, body } => {
+                let message = message(content_type, body);
+                let message = match &self.supervisor {
+                    Some(supervisor) => supervisor.post(&agent, message)?,
+                    None => self.host.enqueue(&agent, message)?,
+                };
+                Ok(Reply::Posted { message })
+            }
+            // A supervisor does so by itself.
+            AgentRequest::Deliver if self.supervisor.is_some() => Ok(Reply::Delivered(Vec::new())),
+            AgentRequest::Deliver => Ok(Reply::Delivered(self.host.deliver()?.into_iter().map(Taken::from).collect())),
+            AgentRequest::Settle { agent, note } => {
+                short("a note", &note)?;
+                self.host.settle(&agent, &note)?;
+                if self.supervisor.is_some() {
+                    // It takes the turn up, and says so in the journal.
+                    self.nudge(&agent);
+                    return Ok(Reply::Recovered(Box::default()));
+                }
+                Ok(Reply::Recovered(Box::new(self.take_up(&agent)?.into())))
+            }
+            AgentRequest::Remove { agent } => {
+                self.host.remove(&agent)?;
+                self.nudge(&agent);
+                Ok(Reply::Done)
+            }
+            AgentRequest::Fork { from, agent, turn } => {
+                let (_, forked) = self.host.fork(&from, turn, &agent)?;
+                self.nudge(&agent);
+                Ok(Reply::Forked { turn: forked.turn, entry: forked.entry })
+            }
+            AgentRequest::Rollback { agent, turn, by } => {
+                self.host.rollback(&agent, turn, &by)?;
+                self.nudge(&agent);
+                Ok(Reply::Done)
+            }
+            AgentRequest::Quarantine { agent, by, reason } => {
+                self.host.quarantine(&agent, &by, &reason)?;
+                self.nudge(&agent);
+                Ok(Reply::Done)
+            }
+            AgentRequest::Wake { agent, by } => {
+                self.host.wake(&agent, &by)?;
+                self.nudge(&agent);
+                let recovered = if self.supervisor.is_some() { Recovered::default() } else { self.take_up(&agent)? };
+                Ok(Reply::Recovered(Box::new(recovered.into())))
+            }
+            AgentRequest::Sleep { agent } => Ok(Reply::LetGo(self.host.sleep(&agent)?)),
+            AgentRequest::SimulateCrash { agent, content_type, body, with_others } => {
+                self.simulate_crash(&agent, message(content_type, body), with_others)
+            }
+        }
+    }
+
+    /// An agent as it stands, and what it is doing.
+    fn view(&self, row: AgentRow) -> AgentView {
+        let known = self.supervisor.as_ref().and_then(|supervisor| supervisor.life(&row.agent));
+        let life = known.unwrap_or_else(|| Life::on_disk(&self.host, &row));
+        view(row, life)
+    }
+
+    /// Takes up a turn of this agent that was cut off. Those of others may be under way.
+    fn take_up(&self, agent: &AgentId) -> Result<Recovered, HostError> {
+        let slot = self.host.slot(agent);
+        let _turn = lock(&slot);
+        let mut recovered = Recovered::default();
+        if let Some(turn) = self.host.known(agent)?.unfinished {
+            match self.host.resume(agent, turn) {
+                Ok(turn) => recovered.finished.push(turn),
+                Err(HostError::InDoubt { agent, .. }) => recovered.in_doubt.push(agent),
+                Err(why) => recovered.failed.push((agent.clone(), why)),
+            }
+        }
+        Ok(recovered)
+    }
+
+    /// One turn of a component, as an agent that is gone afterwards.
+    pub(super) fn run(&self, request: RunRequest) -> Result<Reply, HostError> {
+        let RunRequest { component, content_type, body, grants, budget, caps, environment } = request;
+        let row = self.create_unnamed(|agent| {
+            let (grants, budget, caps) = (grants.clone(), budget.clone(), caps.clone());
+            self.host.create(NewAgent { agent, grants, budget, caps }, &component.0)
+        })?;
+        self.host.set_environment(&row.agent, environment);
+        let message = message(content_type, body);
+        let taken = match &self.supervisor {
+            Some(supervisor) => supervisor.send(&row.agent, message),
+            None => self.host.send(&row.agent, message),
+        };
+        self.host.set_environment(&row.agent, Vec::new());
+        self.host.remove(&row.agent)?;
+        self.nudge(&row.agent);
+        Ok(Reply::Taken(Box::new(taken?.into())))
+    }
+
+    /// Finds a name that was never used: the journal only grows, but somebody else may be as quick.
+    fn create_unnamed(&self, create: impl Fn(AgentId) -> Result<AgentRow, HostError>) -> Result<AgentRow, HostError> {
+        let len = self.host.store.journal_len()?;
+        let mut created = Err(HostError::Halted("no name was free for it".into()));
+        for number in len..len + NAMES {
+            let name = format!("run-{number}").parse();
+            let name = name.map_err(|why: lazaret_gate::id::BadAgentId| HostError::Halted(why.to_string()))?;
+            created = create(name);
+            if !matches!(created, Err(HostError::Store(StoreError::NameTaken { .. }))) {
+                return created;
+            }
+        }
+        created
+    }
+
+    /// Posts a message, and cuts the turn off that would answer it.
+    fn simulate_crash(&self, agent: &AgentId, message: Message, with_others: bool) -> Result<Reply, HostError> {
+        let surroundings = self.surroundings.clone().ok_or(HostError::Unserved("agent simulate-crash"))?;
+        let awake = self.supervisor.as_ref().map_or(0, |supervisor| supervisor.status().awake as u64);
+        let others = self.under_way().saturating_sub(1).max(awake);
+        if others > 0 && !with_others {
+            return Err(HostError::Others(others));
+        }
+        self.host.arm(agent, Box::new(move || surroundings.crash()));
+        // The message is on disk before the turn begins, so that there is something to come back to.
+        let delivered = match &self.supervisor {
+            Some(supervisor) => supervisor.post(agent, message).map(|_| self.await_rest(agent)),
+            None => self.host.post(agent, message).and_then(|()| self.host.deliver()).map(drop),
+        };
+        // Whoever comes here lives: the turn was not taken.
+        self.host.disarm();
+        delivered?;
+        Err(HostError::Halted(format!("agent `{agent}` took no turn, so none could be cut off")))
+    }
+
+    /// Waits until nothing waits for an agent any more, for as long as a turn may take.
+    fn await_rest(&self, agent: &AgentId) {
+        let begun = now().moment.monotonic_ms;
+        let waits = || self.host.store.agent(agent).is_ok_and(|row| row.is_some_and(|row| !row.queued.is_empty()));
+        while waits() && now().moment.monotonic_ms.saturating_sub(begun) < DRILL_MS {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What operators ask: how things are, budgets, switches, the journal, and to stop.
+
+use std::time::Duration;
+
+use lazaret_gate::Bytes;
+use lazaret_gate::ledger::{Caps, Change as Turned, SwitchEvent};
+use lazaret_gate::trust::{Score, TrustChange, TrustEvent};
+use lazaret_link::limits::MAX_NOTE;
+use lazaret_link::{
+    BudgetRequest, Checkpoint, JournalRequest, KillRequest, Reply, ScheduleRequest, Status, TrustRequest,
+};
+use lazaret_store::{AgentState, Batch, Change};
+
+use super::Keeper;
+use crate::asking::now;
+use crate::error::HostError;
+use crate::revocations::change_trust;
+use crate::switchboard::set_switch;
+
+/// The longest that a keeper can be told to wait for what is under way: a day, as long as a turn can last.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// A reason or note as people write them.
+pub(super) fn short(what: &'static str, text: &str) -> Result<(), HostError> {
+    let len = text.len();
+    if len > MAX_NOTE { Err(HostError::TooLong { what, len, most: MAX_NOTE }) } else { Ok(()) }
+}
+
+impl Keeper {
+    pub(super) fn status(&self) -> Result<Reply, HostError> {
+        let mut agents = self.host.store.agents()?;
+        agents.retain(|row| row.state != AgentState::Removed);
+        let (_, switches, problems) = self.host.rules();
+        Ok(Reply::Status(Box::new(Status {
+            program: concat!("lazaret ", env!("CARGO_PKG_VERSION")).to_owned(),
+            pid: std::process::id(),
+            since: self.since,
+            health: self.health(),
+            agents: agents.len() as u64,
+            in_doubt: agents.iter().filter(|row| row.state == AgentState::InDoubt).count() as u64,
+            mail: agents.iter().map(|row| row.queued.len() as u64).sum(),
+            // Not counting the one who asks.
+            under_way: self.under_way().saturating_sub(1),
+            journal: self.host.store.journal_len()?,
+            switches,
+            questions: self.host.approvals().pending()?.len() as u64,
+            problems: problems.iter().map(ToString::to_string).collect(),
+        })))
+    }
+
+    /// Looks at the files that others may have changed, and puts into the journal what happened to them.
+    pub(super) fn record(&self) -> Result<Reply, HostError> {
+        let (_, switches, _) = self.host.rules();
+        self.host.station.note()?;
+        Ok(Reply::Switches(switches))
+    }
+
+    pub(super) fn stop_within(&self, within_ms: u64) -> Result<Reply, HostError> {
+        let surroundings = self.surroundings.as_ref().ok_or(HostError::Unserved("stop"))?;
+        self.stop();
+        let under_way = self.under_way().saturating_sub(1);
+        surroundings.stop(Duration::from_millis(within_ms).min(LONGEST));
+        Ok(Reply::Stopping { under_way })
+    }
+
+    pub(super) fn budget(&self, request: BudgetRequest) -> Result<Reply, HostError> {
+        let BudgetRequest::Set { agent, caps } = request;
+        let mut changed = self.host.known(&agent)?.caps;
+        set_caps(&mut changed, &caps)?;
+        self.host.set_caps(&agent, changed)?;
+        Ok(Reply::Caps(Box::new(self.host.known(&agent)?.caps)))
+    }
+
+    pub(super) fn kill(&self, request: KillRequest) -> Result<Reply, HostError> {
+        let KillRequest { switch, lift, by, reason } = request;
+        short("a name", &by)?;
+        short("a reason", &reason)?;
+        let change = if lift { Turned::Lifted } else { Turned::Thrown };
+        let thrown = crate::switchboard::switches(&self.host.root).thrown(switch).is_some();
+        // To lift what isn't thrown is no event.
+        if !lift || thrown {
+            set_switch(&self.host.root, &SwitchEvent { switch, change, by, at: now().moment.wall_ms, reason })?;
+        }
+        // It is in force now; the journal is told by whoever comes first.
+        self.record()
+    }
+
+    pub(super) fn trust(&self, request: TrustRequest) -> Result<Reply, HostError> {
+        let (agent, by, reason, change, score) = match request {
+            TrustRequest::Revoke { agent, by, reason } => (agent, by, reason, TrustChange::Revoked, Some(Score::NONE)),
+            TrustRequest::Restore { agent, by, reason } => (agent, by, reason, TrustChange::Restored, None),
+            TrustRequest::Set { agent, score, by, reason } => (agent, by, reason, TrustChange::Set, Some(score)),
+        };
+        short("a name", &by)?;
+        short("a reason", &reason)?;
+        let row = self.host.known(&agent)?;
+        let (score, at) = (score.unwrap_or_else(|| row.score()), now().moment.wall_ms);
+        let event = TrustEvent { agent: agent.clone(), change, score, by, at, reason, turn: None };
+        change_trust(&self.host.root, &self.host.store, &[event])?;
+        // It is in force now; the journal is told by whoever comes first.
+        self.record()?;
+        self.nudge(&agent);
+        Ok(Reply::Done)
+    }
+
+    pub(super) fn schedule(&self, request: ScheduleRequest) -> Result<Reply, HostError> {
+        match request {
+            ScheduleRequest::Add(added) => {
+                short("a name", &added.by)?;
+                let agent = added.agent.clone();
+                let next = self.host.add_schedule(*added)?;
+                self.nudge(&agent);
+                Ok(Reply::Scheduled { next })
+            }
+            ScheduleRequest::Remove { agent, schedule, by, reason } => {
+                short("a name", &by)?;
+                short("a reason", &reason)?;
+                self.host.remove_schedule(&agent, &schedule, &by, &reason)?;
+                self.nudge(&agent);
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    pub(super) fn journal(&self, request: JournalRequest) -> Result<Reply, HostError> {
+        let JournalRequest::Checkpoint = request;
+        self.host.store.commit(Batch { entries: Vec::new(), changes: vec![Change::Checkpoint] })?;
+        let (checkpoint, note) = self.host.store.head()?;
+        let root = Bytes(checkpoint.root.to_vec());
+        Ok(Reply::Checkpoint(Checkpoint { size: checkpoint.size, root, note }))
+    }
+}
+
+/// Changes caps by `CAP=VALUE` each.
+fn set_caps(caps: &mut Caps, pairs: &[String]) -> Result<(), HostError> {
+    // The currency first: an amount of money means nothing without one.
+    let (first, rest): (Vec<_>, Vec<_>) = pairs.iter().partition(|pair| pair.starts_with("currency="));
+    for pair in first.into_iter().chain(rest) {
+        let (key, value) =
+            pair.split_once('=').ok_or_else(|| HostError::BadCap(format!("`{pair}` is not CAP=VALUE")))?;
+        caps.set(key, value).map_err(|why| HostError::BadCap(why.to_string()))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! What strangers and clients can take of a keeper, each cap with its reason.
+
+use std::time::Duration;
+
+/// Connections at once. A command has one, for as long as it runs.
+pub(crate) const CONNECTIONS: usize = 256;
+
+/// Requests that are being answered at once. Each may hold a thread for as long as a turn lasts or a person thinks.
+pub(crate) const UNDER_WAY: usize = 256;
+
+/// Threads beyond those, for what must not wait in line: stops, switches, status.
+pub(crate) const URGENT: usize = 32;
+
+/// Answers that one connection may wait for; after that, nothing more is read from it.
+pub(crate) const IN_FLIGHT: usize = 32;
+
+/// How long a connection may say nothing while nothing is answered.
+pub(crate) const IDLE: Duration = Duration::from_secs(300);
+
+/// The same before it has shown the token.
+pub(crate) const STRANGER_IDLE: Duration = Duration::from_secs(10);
+
+/// How long a line may take from its first byte to its last.
+pub(crate) const LINE: Duration = Duration::from_secs(30);
+
+/// The same before the token was shown: such lines are short.
+pub(crate) const STRANGER_LINE: Duration = Duration::from_secs(5);
+
+/// How long a client may take none of its answer.
+pub(crate) const WRITE: Duration = Duration::from_secs(10);
+
+/// Bytes that are read or written at once.
+pub(crate) const CHUNK: usize = 64 << 10;
+
+/// How long what is under way may take to end, unless somebody says otherwise.
+pub(crate) const DRAIN: Duration = Duration::from_secs(10);
+
+/// How long a keeper that starts waits for a command that has the data root open.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

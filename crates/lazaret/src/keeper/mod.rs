@@ -1,0 +1,142 @@
+//! The keeper: a process that has a data root open for as long as it lives, and answers whoever may ask.
+
+pub(crate) mod connection;
+pub(crate) mod limits;
+pub(crate) mod logs;
+pub(crate) mod shared;
+mod socket;
+mod systemd;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lazaret_host::{Host, Keeper, Pace, Supervisor};
+use lazaret_link::Token;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tracing::{info, warn};
+
+use crate::failure::Failure;
+use shared::{Ending, Phase, Shared};
+pub(crate) use socket::{mark, marked};
+pub(crate) use systemd::is_handed_over;
+
+/// How often it is looked whether everything is done.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// How long threads that have nothing to do may take to end.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// Answers until somebody stops it. The data root stays open, and its lock held, until this returns.
+pub(crate) fn serve(root: &Path, host: Host, token: Token) -> Result<(), Failure> {
+    let failed = |what: &'static str| move |why: std::io::Error| Failure::Failed(format!("{what}: {why}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(limits::UNDER_WAY + limits::URGENT)
+        .enable_all()
+        .build()
+        .map_err(failed("no threads to serve with"))?;
+    socket::raise_files();
+    let (ending, phase) = Ending::new();
+    let host = Arc::new(host);
+    let supervisor = Supervisor::start(host.clone(), Pace::default())?;
+    let keeper = Keeper::new(host.clone()).with_surroundings(Arc::new(ending.clone())).with_supervisor(supervisor);
+    let keeper = Arc::new(keeper);
+    let shared = Shared::new(keeper, token, ending);
+    let served = runtime.block_on(async {
+        let listener = socket::Listener::open(root).map_err(failed("the socket can't be had"))?;
+        info!(pid = std::process::id(), "the keeper is up");
+        systemd::notify("READY=1");
+        let watchdog = tokio::spawn(systemd::watchdog(Arc::clone(&shared)));
+        let signals = tokio::spawn(heed_signals(Arc::clone(&shared)));
+        let accepting = tokio::spawn(accept(listener.listener()?, Arc::clone(&shared)));
+        drain(&shared, phase).await;
+        [watchdog, signals, accepting].iter().for_each(tokio::task::JoinHandle::abort);
+        // While the lock is held: whoever comes next makes a new one.
+        drop(listener);
+        Ok(())
+    });
+    // A turn that did not end in time is cut off here, and taken up at the next start. If none is, nobody holds the host any
+    // more but us, and the data root is closed in order.
+    let quiet = shared.in_flight() == 0;
+    runtime.shutdown_timeout(if quiet { CLOSING } else { Duration::ZERO });
+    drop(shared);
+    let begun = std::time::Instant::now();
+    while quiet && Arc::strong_count(&host) > 1 && begun.elapsed() < CLOSING {
+        std::thread::sleep(LOOK);
+    }
+    served
+}
+
+/// Waits for the end, and then for what is under way, as long as there is time.
+async fn drain(shared: &Shared, mut phase: tokio::sync::watch::Receiver<Phase>) {
+    let mut agents = None;
+    loop {
+        let until = match *phase.borrow_and_update() {
+            Phase::Up => None,
+            Phase::Stopping(until) => Some(until),
+            Phase::Over => break,
+        };
+        let Some(until) = until else {
+            if phase.changed().await.is_err() {
+                break;
+            }
+            continue;
+        };
+        shared.keeper.stop();
+        let agents = agents.get_or_insert_with(|| {
+            systemd::notify("STOPPING=1");
+            let (keeper, within) = (Arc::clone(&shared.keeper), until.saturating_duration_since(Instant::now()));
+            tokio::task::spawn_blocking(move || keeper.supervisor().map(|supervisor| supervisor.drain(within)))
+        });
+        if (shared.in_flight() == 0 && agents.is_finished()) || Instant::now() >= until {
+            break;
+        }
+        let _ = tokio::time::timeout(LOOK, phase.changed()).await;
+    }
+    match shared.in_flight() {
+        0 => info!("the keeper is down"),
+        cut => warn!(cut, "the keeper is down; turns that were cut off are taken up at the next start"),
+    }
+}
+
+/// The first signal drains, the second one doesn't wait.
+async fn heed_signals(shared: Arc<Shared>) {
+    let (Ok(mut term), Ok(mut int)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) else {
+        return warn!("signals can't be heeded");
+    };
+    for again in [false, true] {
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        }
+        info!(again, "told to stop");
+        if again { shared.ending.now() } else { shared.ending.within(limits::DRAIN) }
+    }
+}
+
+/// Takes connections for as long as it is let.
+async fn accept(listener: tokio::net::UnixListener, shared: Arc<Shared>) {
+    let places = Arc::new(Semaphore::new(socket::connections()));
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
+                Ok(place) => {
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        connection::serve(stream, shared).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => connection::turn_away(&stream),
+            },
+            Err(why) => {
+                // Out of files, most likely: some will be closed soon.
+                warn!(%why, "a connection can't be taken");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What every way into the keeper shares: the keeper, the token, the line that requests wait in, and the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lazaret_host::{HostError, Keeper, Surroundings};
+use lazaret_link::{Fault, Reply, Request, Token};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use super::limits::UNDER_WAY;
+use crate::failure::Failure;
+
+/// How far the keeper is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Phase {
+    /// It takes work.
+    Up,
+    /// It takes none, and waits until then for what is under way.
+    Stopping(Instant),
+    /// It waits for nothing.
+    Over,
+}
+
+/// Ends the keeper.
+#[derive(Clone)]
+pub(crate) struct Ending(watch::Sender<Phase>);
+
+impl Ending {
+    pub(crate) fn new() -> (Self, watch::Receiver<Phase>) {
+        let (sender, receiver) = watch::channel(Phase::Up);
+        (Self(sender), receiver)
+    }
+
+    /// Takes no more work, and ends when what is under way is done or the time is over. The sooner end stands.
+    pub(crate) fn within(&self, within: Duration) {
+        let until = Instant::now() + within;
+        self.0.send_if_modified(|phase| {
+            let sooner = match phase {
+                Phase::Up => true,
+                Phase::Stopping(before) => until < *before,
+                Phase::Over => false,
+            };
+            if sooner {
+                *phase = Phase::Stopping(until);
+            }
+            sooner
+        });
+    }
+
+    /// Ends at once.
+    pub(crate) fn now(&self) {
+        self.0.send_replace(Phase::Over);
+    }
+}
+
+impl Surroundings for Ending {
+    fn stop(&self, within: Duration) {
+        self.within(within);
+    }
+
+    fn crash(&self) {
+        crash();
+    }
+}
+
+/// Ends this process as if the power had gone.
+pub(crate) fn crash() {
+    let me = rustix::process::getpid();
+    let _ = rustix::process::kill_process(me, rustix::process::Signal::KILL);
+}
+
+/// The keeper as its servers see it.
+pub(crate) struct Shared {
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) token: Token,
+    pub(crate) ending: Ending,
+    line: Arc<Semaphore>,
+    in_flight: AtomicU64,
+}
+
+/// Counts a request from when it was read until its answer was written.
+pub(crate) struct InFlight(Arc<Shared>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(keeper: Arc<Keeper>, token: Token, ending: Ending) -> Arc<Self> {
+        let line = Arc::new(Semaphore::new(UNDER_WAY));
+        Arc::new(Self { keeper, token, ending, line, in_flight: AtomicU64::new(0) })
+    }
+
+    /// Requests whose answers are not written yet.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
+    /// Held until the answer is written, so that the keeper doesn't end before.
+    pub(crate) fn begin(self: &Arc<Self>) -> InFlight {
+        self.in_flight.fetch_add(1, Ordering::SeqCst);
+        InFlight(Arc::clone(self))
+    }
+
+    /// Whether threads are to be had and the database answers.
+    pub(crate) async fn is_well(&self) -> bool {
+        let keeper = Arc::clone(&self.keeper);
+        let read = tokio::task::spawn_blocking(move || keeper.host().store().journal_len().is_ok());
+        read.await.unwrap_or(false)
+    }
+
+    /// Answers a request of somebody who has shown the token, or one that needs none.
+    pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Result<Reply, Fault> {
+        if request.is_open() {
+            // Needs no thread: it is answered even if all are taken.
+            return self.keeper.answer(request).map_err(|why| Failure::from(why).fault());
+        }
+        let _place = if request.is_urgent() { None } else { Some(Arc::clone(&self.line).acquire_owned().await) };
+        let (name, begun, keeper) = (request.name(), Instant::now(), Arc::clone(&self.keeper));
+        let answered = tokio::task::spawn_blocking(move || {
+            let reply = keeper.answer(request)?;
+            Keeper::is_sendable(&reply)?;
+            Ok::<Reply, HostError>(reply)
+        });
+        let answer = match answered.await {
+            Ok(answer) => answer.map_err(|why| Failure::from(why).fault()),
+            Err(_) => {
+                Err(Fault::new("bug", "the keeper failed to answer; that is a bug of lazaret, please report it", 1))
+            }
+        };
+        let ms = begun.elapsed().as_millis() as u64;
+        match &answer {
+            Ok(Reply::Problems(_)) => debug!(request = name, ms, "answered"),
+            Ok(_) => info!(request = name, ms, "answered"),
+            Err(fault) => {
+                let why = lazaret_gate::shown::text(&fault.text());
+                warn!(request = name, ms, code = fault.code, why, "not done");
+            }
+        }
+        answer
+    }
+}

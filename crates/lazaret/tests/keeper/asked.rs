@@ -1,0 +1,133 @@
+//! What is asked of a keeper, by programs and by people.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Stdio};
+
+use lazaret_gate::ledger::Switch;
+use lazaret_link::{AgentRequest, Client, Reply, Request, Token, socket};
+
+use super::scene::Scene;
+use crate::station;
+
+#[test]
+fn plain_commands_do_what_they_say() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let token = scene.token();
+    assert_eq!(scene.say(b"PING\nHEALTH\n"), "PONG\nOK\n");
+    let status = scene.say(format!("STATUS {token}\n").as_bytes());
+    assert!(status.starts_with("OK agents=1 in_doubt=0 mail=0 under_way=0 journal="), "{status}");
+    assert_eq!(scene.say(format!("AGENTS {token}\n").as_bytes()), "OK 1\na asleep turns=0 mail=0\n");
+    assert_eq!(scene.say(format!("KILL all {token}\n").as_bytes()), "OK stopped=all\n");
+    let (text, code) = scene.run(&["agent", "send", "a", "add 1"]);
+    assert_eq!((code, text.contains("the local socket has stopped everything")), (6, true), "{text}");
+    scene.done(&["kill", "--lift"]);
+    assert!(scene.done(&["agent", "send", "a", "add 1"]).contains("total=1"));
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+    let tail = scene.done(&["journal", "tail"]);
+    assert!(tail.contains("kill switch `all` thrown by the local socket"), "{tail}");
+}
+
+#[test]
+fn one_connection_carries_many_calls_and_answers_find_theirs() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    scene.agent("b");
+    let mut stream = scene.connect();
+    let hello = format!("{{\"id\":0,\"hello\":{{\"versions\":[1],\"token\":\"{}\"}}}}\n", scene.token());
+    stream.write_all(hello.as_bytes()).unwrap();
+    for id in 1..=40 {
+        let agent = if id % 2 == 0 { "a" } else { "b" };
+        let send = format!(
+            "{{\"id\":{id},\"ask\":{{\"agent\":{{\"send\":{{\"agent\":\"{agent}\",\"content_type\":\"text/plain\",\"body\":\
+             \"YWRkIDE=\"}}}}}}}}\n"
+        );
+        stream.write_all(send.as_bytes()).unwrap();
+    }
+    let mut ids: Vec<u64> = Vec::new();
+    for line in BufReader::new(stream).lines().take(41) {
+        let value: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        assert!(value["error"].is_null(), "{value}");
+        ids.push(value["id"].as_u64().unwrap());
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..=40).collect::<Vec<_>>());
+    assert!(scene.done(&["agent", "send", "a", "recall"]).starts_with("1,1,1,"));
+    assert_eq!(scene.json(&["agent", "show", "b"])["turn"], 20);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+    assert!(scene.done(&["replay", "verify", "a", "b"]).contains("0 MISMATCH, 0 UNVERIFIABLE"));
+}
+
+#[test]
+fn a_client_asks_what_the_command_does() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let token = Token::read(&scene.root.join("ipc.token")).unwrap();
+    let mut client = Client::connect(&socket(&scene.root), &token).unwrap();
+    let Reply::Agents(agents) = client.ask(Request::Agent(AgentRequest::List { all: true })).unwrap() else { panic!() };
+    assert_eq!(agents.len(), 1);
+    let kill = lazaret_link::KillRequest { switch: Switch::Spend, lift: false, by: "ana".into(), reason: "x".into() };
+    let Reply::Switches(switches) = client.ask(Request::Kill(kill)).unwrap() else { panic!() };
+    assert!(switches.spend.is_some() && switches.all.is_none());
+    let agent = "nobody".parse().unwrap();
+    let fault = client.ask(Request::Agent(AgentRequest::Show { agent })).unwrap_err();
+    assert!(fault.to_string().contains("there is no agent `nobody`; `lazaret agent list`"), "{fault}");
+    let post = AgentRequest::Post { agent: "a".parse().unwrap(), content_type: "t".into(), body: "add 7".into() };
+    assert_eq!(client.ask(Request::Agent(post)).unwrap(), Reply::Done);
+    let Reply::Delivered(turns) = client.ask(Request::Agent(AgentRequest::Deliver)).unwrap() else { panic!() };
+    assert_eq!(turns.len(), 1);
+    drop(client);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+}
+
+/// Plays somebody at a terminal who types `y` when asked.
+const TYPIST: &str = r#"
+import os, pty, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+seen = b''
+typed = False
+while True:
+    try:
+        data = os.read(fd, 4096)
+    except OSError:
+        break
+    if not data:
+        break
+    seen += data
+    if not typed and b'May it?' in seen:
+        os.write(fd, b'y\n')
+        typed = True
+sys.stdout.buffer.write(seen)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"#;
+
+#[test]
+fn whoever_sits_at_the_terminal_is_asked_what_the_keeper_asks() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let rule =
+        "@id(\"look\") @requireApproval(\"Look.\") permit(principal, action == Action::\"storage.set\", resource);";
+    std::fs::write(scene.root.join("policy/asks.cedar"), rule).unwrap();
+    let play = Command::new("python3")
+        .args(["-c", TYPIST, env!("CARGO_BIN_EXE_lazaret"), "--data-dir"])
+        .arg(&scene.root)
+        .args(["agent", "send", "a", "add 5"])
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&play.stdout).into_owned();
+    assert!(play.status.success() && text.contains("effect      storage.set"), "{text}");
+    assert!(text.contains("May it? [y]es, once; [n]o") && text.contains("total=5 count=1"), "{text}");
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+    station::say("a question of the keeper was answered on the client's terminal");
+}
