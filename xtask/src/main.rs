@@ -19,7 +19,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  test            everything that must pass: tools, guests, fmt, tidy, clippy, tests; stops at the first failure
+  test            everything that must pass: tools, guests, fmt, tidy, clippy, tests, API; stops at the first failure
   tidy            the style of the tree, as a test; exceptions stand in xtask/tidy.txt
   guests [what]   build the agents under guests/ (default: all)
 ";

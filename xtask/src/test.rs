@@ -26,6 +26,7 @@ const STEPS: &[Step] = &[
     Step { name: "clippy",  work: Work::Run("cargo clippy --workspace --all-targets -- -D warnings") },
     Step { name: "tests",   work: Work::Run("cargo test --workspace -- --show-output") },
     Step { name: "python",  work: Work::Run("python3 -m unittest discover -s tools") },
+    Step { name: "api",     work: Work::Run("python3 tests/api/run") },
 ];
 
 /// Runs the steps in order; the first that fails ends it.

@@ -21,7 +21,7 @@ enum Source {
 const TOOLS: &[Tool] = &[
     Tool { program: "git", wanted_by: "tidy, which reads the list of files", source: Source::Yours },
     Tool { program: "cc", wanted_by: "the build, which compiles SQLite", source: Source::Yours },
-    Tool { program: "python3", wanted_by: "the second bundle checker and the Python agent", source: Source::Yours },
+    Tool { program: "python3", wanted_by: "the second bundle checker, the Python agent and the run over the HTTP interface", source: Source::Yours },
     Tool { program: "node", wanted_by: "the JavaScript agent", source: Source::Yours },
     Tool { program: "npm", wanted_by: "the JavaScript agent", source: Source::Yours },
     Tool { program: "strace", wanted_by: "the crash tests, which inject faults", source: Source::Debian },

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lazaret_exec::Outside;
@@ -21,6 +21,7 @@ use crate::books;
 use crate::drill::Drill;
 use crate::error::HostError;
 use crate::limits::WARM_BYTES;
+use crate::observe::Observer;
 use crate::present::Station;
 use crate::rules::Rules;
 
@@ -39,6 +40,7 @@ pub struct Host {
     /// What single agents see instead.
     environments: Mutex<HashMap<AgentId, Vec<(String, String)>>>,
     pub(crate) drill: Mutex<Option<Drill>>,
+    pub(crate) observer: OnceLock<Arc<dyn Observer>>,
     pub(crate) station: Station,
     /// What new agents are trusted.
     pub(crate) trust: Score,
@@ -152,6 +154,7 @@ impl Host {
             environment: Vec::new(),
             environments: Mutex::default(),
             drill: Mutex::default(),
+            observer: OnceLock::new(),
         })
     }
 

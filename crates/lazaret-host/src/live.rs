@@ -19,6 +19,7 @@ use lazaret_gate::{
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
 
+use crate::observe::{Lasted, Timing};
 use crate::present::{Esteem, Present, Station};
 use crate::promises::Promised;
 use crate::rules::Rules;
@@ -62,6 +63,7 @@ pub(crate) struct Live {
     at: Point,
     meter: Meter,
     begun: Instant,
+    timings: Vec<Timing>,
     present: Present,
     journal: TurnJournal,
     executor: TurnExecutor,
@@ -81,6 +83,7 @@ pub(crate) struct Traces {
     pub(crate) promised: Promised,
     /// Part of the turn is on disk already.
     pub(crate) begun: bool,
+    pub(crate) lasted: Lasted,
 }
 
 impl Live {
@@ -98,6 +101,7 @@ impl Live {
             account: plan.account,
             at: present.point(),
             begun,
+            timings: Vec::new(),
             present,
             executor: TurnExecutor {
                 agent: plan.agent.clone(),
@@ -134,7 +138,8 @@ impl Live {
 
     #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
     pub(crate) fn into_traces(self) -> Traces {
-        let wall = self.begun.elapsed().saturating_sub(self.present.waited());
+        let took = self.begun.elapsed();
+        let wall = took.saturating_sub(self.present.waited());
         Traces {
             tape: self.journal.tape,
             rulings: self.journal.rulings,
@@ -142,6 +147,7 @@ impl Live {
             at: self.at,
             taken: Amounts { wall_ms: u64::try_from(wall.as_millis()).unwrap_or(u64::MAX), ..Amounts::default() },
             begun: self.journal.begun,
+            lasted: Lasted { took, timings: self.timings },
             writes: self.executor.writes,
             sent: self.executor.sent,
             promised: self.executor.promised,
@@ -150,7 +156,9 @@ impl Live {
 }
 
 impl World for Live {
+    #[expect(clippy::disallowed_methods, reason = "what an ask took is measured on a real clock")]
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
+        let after = self.begun.elapsed();
         let mut caller = Caller {
             agent: &self.agent,
             who: &self.who,
@@ -159,7 +167,9 @@ impl World for Live {
             meter: &mut self.meter,
             purse: Purse { caps: &self.caps, account: &mut self.account, at: &self.at },
         };
-        mediate(&mut caller, effect, &mut self.present, &mut self.journal, &mut self.executor)
+        let answered = mediate(&mut caller, effect, &mut self.present, &mut self.journal, &mut self.executor);
+        self.timings.push(Timing { after, took: self.begun.elapsed().saturating_sub(after) });
+        answered
     }
 
     fn waited(&self) -> Duration {

@@ -181,14 +181,14 @@ impl Host {
             Some(change) => Some(seal_image(&row, &mut state, change, &mut changes)?),
             None => row.image,
         };
-        let (kept, agent) = (matches!(ending, Ending::Replied(_)), row.agent.clone());
+        let (kept, agent, lasted) = (matches!(ending, Ending::Replied(_)), row.agent.clone(), traces.lasted);
         let streak = (row.streak, streak_after(row.streak, &ending));
-        let output_bytes = ending.output_bytes();
-        let taken = Amounts { fuel: ran.fuel, memory: ran.memory, output_bytes, ..traces.taken };
+        let (fuel, memory, output_bytes) = (ran.fuel, ran.memory, ending.output_bytes());
+        let taken = Amounts { fuel, memory, output_bytes, ..traces.taken };
         let (account, warnings) = closed(traces.account, &row.caps, &traces.at, &taken);
         let judged = Judged { caps: row.caps, spending: row.account, day: traces.at.day, rulings: traces.rulings };
         let bytes = canonical::encode(&judged)?;
-        let (rulings, judged) = (judged.rulings, Digest::of(&bytes));
+        let (judged, rulings) = (Digest::of(&bytes), judged.rulings);
         changes.push(Change::Blob { digest: judged, bytes });
         let record = TurnRecord {
             agent: row.agent,
@@ -203,7 +203,7 @@ impl Host {
             tape: traces.tape,
             judged,
             ending,
-            fuel: ran.fuel,
+            fuel,
             image_after,
         };
         if kept {
@@ -224,7 +224,8 @@ impl Host {
         if let Some(image) = image_after {
             self.keep_warm(slot, image, state);
         }
-        Ok(Turn { seq: placed.seq, hash: placed.hash, record: *record, pages, rulings, warnings })
+        let turn = Turn { seq: placed.seq, hash: placed.hash, record: *record, pages, rulings, warnings };
+        Ok(self.observed(turn, &lasted))
     }
 
     /// Whoever was removed or revoked meanwhile gets no mail.

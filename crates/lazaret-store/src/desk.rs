@@ -1,6 +1,7 @@
 //! Where batches become commits. One thread at a time sits here.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::agents::Source;
 use crate::batch::{Done, Draft, Prepared, Tip};
@@ -10,6 +11,7 @@ use crate::limits::LOG_RING;
 use crate::pending::Pending;
 use crate::recent::Recent;
 use crate::redo::Redo;
+use crate::told::{Committed, Told};
 
 pub(crate) type Answer = Result<Done, StoreError>;
 
@@ -22,6 +24,7 @@ pub(crate) struct Desk {
     pub(crate) pending: Arc<Pending>,
     /// For the rows of agents that no recent commit touched.
     pub(crate) pool: Pool,
+    pub(crate) told: Told,
 }
 
 impl Desk {
@@ -33,6 +36,7 @@ impl Desk {
 
     /// `Err` means that nothing of the group counts.
     fn write(&mut self, group: Vec<Prepared>) -> Result<Vec<Answer>, StoreError> {
+        let (begun, batches) = (Instant::now(), group.len());
         self.pending.room()?;
         let room = group.iter().map(Prepared::size).sum();
         let source = Source { pool: &self.pool, recent: &self.recent };
@@ -54,6 +58,7 @@ impl Desk {
         if self.redo.live_bytes() > LOG_RING / 2 {
             self.pending.ask_safe();
         }
+        self.told.say(Committed { journal: self.tip.size, batches, took: begun.elapsed() });
         Ok(answers)
     }
 

@@ -39,6 +39,7 @@ mod schema;
 mod seal;
 mod storage;
 mod tables;
+mod told;
 mod verify;
 mod writer;
 
@@ -53,6 +54,7 @@ pub use agents::{AgentRow, AgentState, NewAgent, Standing};
 pub use batch::{Batch, Change, Done, Placed};
 pub use error::StoreError;
 pub use reader::Reader;
+pub use told::{Committed, Listener};
 pub use verify::Verified;
 pub use writer::Ticket;
 
@@ -66,6 +68,7 @@ use recent::Recent;
 use redo::Redo;
 use root::{Lock, Root};
 use tables::Tables;
+use told::Told;
 use writer::Writer;
 
 /// The format that the journal's first entry names.
@@ -76,6 +79,7 @@ pub struct Store {
     reader: Reader,
     writer: Writer,
     recent: Arc<Recent>,
+    told: Told,
     key: Arc<HostKey>,
     /// INVARIANT: dropped last, after every connection is closed.
     _lock: Lock,
@@ -108,14 +112,16 @@ impl Store {
         let (recent, pending) = (Arc::new(Recent::default()), Arc::new(Pending::new(number)));
         let pool = Pool::open(root.database(), &root.log())?;
         let applier = Applier::start(tables, Arc::clone(&pending))?;
-        let mut desk = Desk { redo, tip, now, recent: Arc::clone(&recent), pending: Arc::clone(&pending), pool };
+        let told = Told::default();
+        let (recent_too, pending_too) = (Arc::clone(&recent), Arc::clone(&pending));
+        let mut desk = Desk { redo, tip, now, recent: recent_too, pending: pending_too, pool, told: told.clone() };
         if number == 0 {
             begin(&mut desk, &key)?;
             pending.drain()?;
         }
         let pool = Pool::open(root.database(), &root.log())?.after(pending);
         let reader = Reader::over(pool, key.verifier().clone())?;
-        Ok(Self { reader, writer: Writer::new(desk, applier), recent, key, _lock: lock })
+        Ok(Self { reader, writer: Writer::new(desk, applier), recent, told, key, _lock: lock })
     }
 
     /// Opens a data root to read, whether or not another process writes it. What that one has acknowledged by now is seen;
@@ -174,6 +180,11 @@ impl Store {
     /// Puts a batch in line, to be written with the others that are.
     pub fn commit_async(&self, batch: Batch) -> Result<Ticket, StoreError> {
         Ok(self.writer.queue(Prepared::new(&batch.entries, batch.changes)?))
+    }
+
+    /// Tells this listener of every commit from here on. False if somebody else is told already.
+    pub fn listen(&self, listener: Box<Listener>) -> bool {
+        self.told.listen(listener)
     }
 
     /// Writes what is in line and closes. Dropping does the same.

@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         }
         Command::Approve { question, for_run, for_minutes, pattern, yes } => {
             let question = desk.question(question)?;
-            let scope = desk.scope(&question, *for_run, *for_minutes, pattern.as_ref())?;
+            let scope = reach(&desk.reader, &question, *for_run, *for_minutes, pattern.as_ref())?;
             // What can't be had is not offered.
             scope.check(&question, now().moment.wall_ms).map_err(|why| HostError::Unanswerable(why.into()))?;
             present(ui, &shown::decision(&question, &scope));
@@ -111,42 +111,47 @@ struct Desk {
 impl Desk {
     /// A question that waits; of one that doesn't, what became of it.
     fn question(&self, id: &str) -> Result<Question, Failure> {
-        match self.approvals.question(id) {
-            Err(HostError::Unanswerable(Unanswerable::Unknown(_))) if !id.is_empty() => {
-                let over = answered(&self.reader, id)?.unwrap_or_else(|| Unanswerable::Unknown(cut(id, 80)));
-                Err(HostError::Unanswerable(over).into())
-            }
-            found => Ok(found?),
-        }
+        find(&self.approvals, &self.reader, id)
     }
+}
 
-    /// How far a yes is to reach.
-    fn scope(
-        &self,
-        question: &Question,
-        run: bool,
-        minutes: Option<u64>,
-        pattern: Option<&Pattern>,
-    ) -> Result<Scope, Failure> {
-        if !run && minutes.is_none() {
-            return match pattern {
-                None => Ok(Scope::Once),
-                Some(_) => Err(Failure::Input("a pattern needs a time; add `--for-run` or `--for-minutes N`".into())),
-            };
+/// A question that waits; of one that doesn't, what became of it.
+pub(crate) fn find(approvals: &Approvals, reader: &Reader, id: &str) -> Result<Question, Failure> {
+    match approvals.question(id) {
+        Err(HostError::Unanswerable(Unanswerable::Unknown(_))) if !id.is_empty() => {
+            let over = answered(reader, id)?.unwrap_or_else(|| Unanswerable::Unknown(cut(id, 80)));
+            Err(HostError::Unanswerable(over).into())
         }
-        let pattern = match pattern {
-            Some(pattern) => pattern.clone(),
-            None => Pattern::of(&question.effect).map_err(|why| Failure::Input(why.to_string()))?,
-        };
-        let mut matched = 0;
-        past(&self.reader, 0, |ask| matched += u64::from(pattern.matches(&ask.entry.effect)))?;
-        Ok(match minutes {
-            None => Scope::Run { pattern, matched },
-            Some(minutes) => {
-                Scope::Until { pattern, matched, wall_ms: now().moment.wall_ms.saturating_add(minutes * 60_000) }
-            }
-        })
+        found => Ok(found?),
     }
+}
+
+/// How far a yes is to reach.
+pub(crate) fn reach(
+    reader: &Reader,
+    question: &Question,
+    run: bool,
+    minutes: Option<u64>,
+    pattern: Option<&Pattern>,
+) -> Result<Scope, Failure> {
+    if !run && minutes.is_none() {
+        return match pattern {
+            None => Ok(Scope::Once),
+            Some(_) => Err(Failure::Input("a pattern needs a time; add `--for-run` or `--for-minutes N`".into())),
+        };
+    }
+    let pattern = match pattern {
+        Some(pattern) => pattern.clone(),
+        None => Pattern::of(&question.effect).map_err(|why| Failure::Input(why.to_string()))?,
+    };
+    let mut matched = 0;
+    past(reader, 0, |ask| matched += u64::from(pattern.matches(&ask.entry.effect)))?;
+    Ok(match minutes {
+        None => Scope::Run { pattern, matched },
+        Some(minutes) => {
+            Scope::Until { pattern, matched, wall_ms: now().moment.wall_ms.saturating_add(minutes * 60_000) }
+        }
+    })
 }
 
 /// Whether whoever sits at the terminal wants it so, now that it was shown.

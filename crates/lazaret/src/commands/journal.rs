@@ -167,13 +167,22 @@ fn show(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
     Ok(Code::Done)
 }
 
-fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
-    let verified = reader.verify_journal(|done| {
-        if done.is_multiple_of(10_000) {
-            ui.progress(&format!("{} entries checked", grouped(done)));
-        }
-    });
-    ui.progress_done();
+/// A journal that is what was signed.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[schema(as = JournalChecked)]
+pub(crate) struct Checked {
+    entries: u64,
+    checkpoints: u64,
+    agents: u64,
+    /// The tree's root, in base64.
+    root: String,
+    /// The key that signs checkpoints, as a C2SP verifier key.
+    key: String,
+}
+
+/// Checks the journal from its first byte, its signatures, and all else in the data root.
+pub(crate) fn checked(reader: &Reader, progress: impl FnMut(u64)) -> Result<Checked, Failure> {
+    let verified = reader.verify_journal(progress);
     let verified = verified.map_err(|why| Failure::Mismatch(format!("the journal is not what was signed: {why}")))?;
     reader.verify_state()?;
     let (checkpoint, _) = reader.head()?;
@@ -184,20 +193,47 @@ fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
             return Err(super::trust::untold(&row.agent));
         }
     }
-    let agents = rows.len() as u64;
-    ui.json(&json!({
-        "entries": verified.entries, "checkpoints": verified.checkpoints, "agents": agents,
-        "root": STANDARD.encode(checkpoint.root), "key": reader.verifier().to_text(),
-    }));
+    Ok(Checked {
+        entries: verified.entries,
+        checkpoints: verified.checkpoints,
+        agents: rows.len() as u64,
+        root: STANDARD.encode(checkpoint.root),
+        key: reader.verifier().to_text(),
+    })
+}
+
+fn verify(reader: &Reader, ui: &Ui) -> Result<Code, Failure> {
+    let found = checked(reader, |done| {
+        if done.is_multiple_of(10_000) {
+            ui.progress(&format!("{} entries checked", grouped(done)));
+        }
+    });
+    ui.progress_done();
+    let found = found?;
+    ui.json(&found);
     let ok = ui.paint(Tone::Good, "OK");
-    ui.line(&format!("{ok} {}, chained and signed", counted(verified.entries, "entry", "entries")));
-    ui.line(&format!("{ok} {}, stored as it was written", counted(agents, "agent", "agents")));
-    ui.line(&format!("root  {}", STANDARD.encode(checkpoint.root)));
-    ui.line(&format!("key   {}", reader.verifier().to_text()));
+    ui.line(&format!("{ok} {}, chained and signed", counted(found.entries, "entry", "entries")));
+    ui.line(&format!("{ok} {}, stored as it was written", counted(found.agents, "agent", "agents")));
+    ui.line(&format!("root  {}", found.root));
+    ui.line(&format!("key   {}", found.key));
     Ok(Code::Done)
 }
 
-fn proof(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
+/// That an entry is in the signed journal.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+#[schema(as = InclusionProof)]
+pub(crate) struct Proven {
+    entry: u64,
+    /// The entry's leaf hash, in base64.
+    leaf: String,
+    /// The hashes beside the way to the root, in base64.
+    inclusion: Vec<String>,
+    /// The signed root.
+    checkpoint: String,
+}
+
+/// Proves that an entry is in the signed journal.
+pub(crate) fn proven(reader: &Reader, seq: u64) -> Result<Proven, Failure> {
     let bytes = reader.entry_bytes(seq)?;
     let (checkpoint, note) = reader.head()?;
     let size = usize::try_from(checkpoint.size).unwrap_or(usize::MAX);
@@ -208,11 +244,16 @@ fn proof(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
     if !merkle::verify_inclusion(&leaf, seq, checkpoint.size, &steps, &checkpoint.root) {
         return Err(Failure::Mismatch(format!("entry {seq} is not under the signed root: the journal was changed")));
     }
-    let steps: Vec<_> = steps.iter().map(|step| STANDARD.encode(step)).collect();
-    ui.json(&json!({ "entry": seq, "leaf": STANDARD.encode(leaf), "inclusion": steps, "checkpoint": note }));
-    ui.line(&format!("leaf  {}", STANDARD.encode(leaf)));
-    steps.iter().for_each(|step| ui.line(&format!("step  {step}")));
+    let inclusion = steps.iter().map(|step| STANDARD.encode(step)).collect();
+    Ok(Proven { entry: seq, leaf: STANDARD.encode(leaf), inclusion, checkpoint: note })
+}
+
+fn proof(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
+    let proven = proven(reader, seq)?;
+    ui.json(&proven);
+    ui.line(&format!("leaf  {}", proven.leaf));
+    proven.inclusion.iter().for_each(|step| ui.line(&format!("step  {step}")));
     ui.line("");
-    ui.line(note.trim_end());
+    ui.line(proven.checkpoint.trim_end());
     Ok(Code::Done)
 }

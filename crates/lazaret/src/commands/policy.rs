@@ -252,7 +252,7 @@ fn of_preset(cli: &Cli, name: &str) -> Result<Policies, Failure> {
     Policies::load(&[preset]).map_err(|problems| Failure::Input(lines(&problems)))
 }
 
-fn request(agent: &str, action: &str, resource: &str, context: &str) -> Result<Request, Failure> {
+pub(crate) fn request(agent: &str, action: &str, resource: &str, context: &str) -> Result<Request, Failure> {
     let kind = |text: &str| Kind::ALL.into_iter().find(|kind| kind.name() == text);
     let (named, id) = resource.split_once("::").ok_or_else(|| bad_resource(resource))?;
     let resource = Uid::new(kind(named).ok_or_else(|| bad_resource(resource))?, id.trim_matches('"'));
@@ -266,13 +266,22 @@ fn bad_resource(text: &str) -> Failure {
     Failure::Input(format!("`{text}` is not a resource; write KIND::ID, where KIND is one of {kinds}"))
 }
 
-fn explain(book: &Rulebook, request: &Request, ui: &Ui) {
-    let why = book.policies().why(request);
-    ui.json(&json!({
+/// What a set of rules says to a request, and why.
+pub(crate) fn explained(book: &Rulebook, request: &Request) -> serde_json::Value {
+    why_json(&book.policies().why(request))
+}
+
+fn why_json(why: &policy::Why) -> serde_json::Value {
+    json!({
         "verdict": why.decision.verdict.name(), "rules": why.decision.rules, "errors": why.decision.errors,
         "reason": why.reason(), "remedy": why.remedy(),
         "nearest": why.nearest.as_ref().map(|(rule, failed)| json!({ "rule": rule.id, "failed": failed })),
-    }));
+    })
+}
+
+fn explain(book: &Rulebook, request: &Request, ui: &Ui) {
+    let why = book.policies().why(request);
+    ui.json(&why_json(&why));
     why.to_string().lines().for_each(|line| ui.line(&shown::text(line)));
 }
 
@@ -340,7 +349,7 @@ fn compared(ui: &Ui, found: &Comparison) {
     ));
 }
 
-fn comparison_json(found: &Comparison) -> serde_json::Value {
+pub(crate) fn comparison_json(found: &Comparison) -> serde_json::Value {
     let examples: Vec<_> = found
         .examples
         .iter()

@@ -11,23 +11,27 @@ use super::{data_dir, spend_killed};
 use crate::cli::Cli;
 use crate::door;
 use crate::failure::{Code, Failure};
+use crate::keeper::http::Wish;
 use crate::keeper::{self, limits::PATIENCE, logs};
 use crate::ui::Ui;
 
 /// Keep a data root open, run its agents and answer whoever may ask: the keeper
 ///
 /// While a keeper runs, the other commands ask it instead of opening the data root themselves. It listens on a socket in
-/// the data root that only its own user can reach. SIGTERM or `lazaret stop` lets what is under way end; a second SIGTERM
+/// the data root that only its own user can reach, and on loopback for HTTP (see docs/api.md). SIGTERM or `lazaret stop` lets what is under way end; a second SIGTERM
 /// doesn't. It stays in the foreground; service managers like it so (see dist/systemd).
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Stay in the foreground; it always does
     #[arg(long)]
     foreground: bool,
+    /// Where the HTTP interface is served, on loopback only; port 0 takes any that is free [default: 127.0.0.1:7419]
+    #[arg(long, value_name = "ADDR|off", env = "LAZARET_HTTP")]
+    http: Option<Wish>,
 }
 
 pub(crate) fn run(args: &Args, cli: &Cli, _: &Ui) -> Result<Code, Failure> {
-    let Args { foreground: _ } = args;
+    let Args { foreground: _, http } = args;
     logs::start()?;
     let root = data_dir(cli)?;
     let stop_spending = spend_killed()?;
@@ -50,7 +54,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, _: &Ui) -> Result<Code, Failure> {
             _ => {}
         }
     }
-    keeper::serve(&root, host, token)?;
+    keeper::serve(&root, host, token, http.unwrap_or(Wish::Usual))?;
     Ok(Code::Done)
 }
 

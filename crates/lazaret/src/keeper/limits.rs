@@ -11,6 +11,9 @@ pub(crate) const UNDER_WAY: usize = 256;
 /// Threads beyond those, for what must not wait in line: stops, switches, status.
 pub(crate) const URGENT: usize = 32;
 
+/// Threads for those who only read: the HTTP interface and its streams.
+pub(crate) const READING: usize = 32;
+
 /// Answers that one connection may wait for; after that, nothing more is read from it.
 pub(crate) const IN_FLIGHT: usize = 32;
 

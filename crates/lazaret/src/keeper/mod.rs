@@ -1,11 +1,13 @@
 //! The keeper: a process that has a data root open for as long as it lives, and answers whoever may ask.
 
 pub(crate) mod connection;
+pub(crate) mod http;
 pub(crate) mod limits;
 pub(crate) mod logs;
 pub(crate) mod shared;
 mod socket;
 mod systemd;
+mod traces;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -30,11 +32,11 @@ const LOOK: Duration = Duration::from_millis(10);
 const CLOSING: Duration = Duration::from_secs(2);
 
 /// Answers until somebody stops it. The data root stays open, and its lock held, until this returns.
-pub(crate) fn serve(root: &Path, host: Host, token: Token) -> Result<(), Failure> {
+pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> Result<(), Failure> {
     let failed = |what: &'static str| move |why: std::io::Error| Failure::Failed(format!("{what}: {why}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(limits::UNDER_WAY + limits::URGENT)
+        .max_blocking_threads(limits::UNDER_WAY + limits::URGENT + limits::READING)
         .enable_all()
         .build()
         .map_err(failed("no threads to serve with"))?;
@@ -44,9 +46,11 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token) -> Result<(), Failure
     let supervisor = Supervisor::start(host.clone(), Pace::default())?;
     let keeper = Keeper::new(host.clone()).with_surroundings(Arc::new(ending.clone())).with_supervisor(supervisor);
     let keeper = Arc::new(keeper);
+    let watcher = http::Watcher::new(keeper.host(), traces::Exporter::start());
     let shared = Shared::new(keeper, token, ending);
     let served = runtime.block_on(async {
         let listener = socket::Listener::open(root).map_err(failed("the socket can't be had"))?;
+        let http = http::Server::open(root, wish, &shared, &watcher).await?;
         info!(pid = std::process::id(), "the keeper is up");
         systemd::notify("READY=1");
         let watchdog = tokio::spawn(systemd::watchdog(Arc::clone(&shared)));
@@ -54,15 +58,19 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token) -> Result<(), Failure
         let accepting = tokio::spawn(accept(listener.listener()?, Arc::clone(&shared)));
         drain(&shared, phase).await;
         [watchdog, signals, accepting].iter().for_each(tokio::task::JoinHandle::abort);
+        if let Some(http) = http {
+            http.close().await;
+        }
         // While the lock is held: whoever comes next makes a new one.
         drop(listener);
         Ok(())
     });
+    watcher.end();
     // A turn that did not end in time is cut off here, and taken up at the next start. If none is, nobody holds the host any
     // more but us, and the data root is closed in order.
     let quiet = shared.in_flight() == 0;
     runtime.shutdown_timeout(if quiet { CLOSING } else { Duration::ZERO });
-    drop(shared);
+    drop((shared, watcher));
     let begun = std::time::Instant::now();
     while quiet && Arc::strong_count(&host) > 1 && begun.elapsed() < CLOSING {
         std::thread::sleep(LOOK);

@@ -50,6 +50,11 @@ impl Ending {
         });
     }
 
+    /// How far it is, for whoever has to end before the keeper does.
+    pub(crate) fn watch(&self) -> watch::Receiver<Phase> {
+        self.0.subscribe()
+    }
+
     /// Ends at once.
     pub(crate) fn now(&self) {
         self.0.send_replace(Phase::Over);

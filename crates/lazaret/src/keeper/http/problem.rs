@@ -1,0 +1,170 @@
+//! Errors, as a client of the HTTP interface sees them: a status, and the same fault that the socket gives.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use lazaret_host::HostError;
+use lazaret_link::Fault;
+use lazaret_store::StoreError;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder};
+
+use crate::failure::Failure;
+
+/// A request that was not done.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) fault: Fault,
+}
+
+/// The status of a fault. Codes that aren't named here are the keeper's own trouble.
+fn status(code: &str) -> StatusCode {
+    match code {
+        "no-agent" | "no-turn" | "no-entry" | "no-question" | "no-effect" => StatusCode::NOT_FOUND,
+        "name-taken" | "removed" | "in-doubt" | "not-in-doubt" | "answered" | "expired" | "others" | "killed"
+        | "spent" | "halted" | "other-engine" | "unresumable" | "other-question" | "quarantined" | "revoked" => {
+            StatusCode::CONFLICT
+        }
+        "bad-cap" | "bad-budget" | "inadmissible" | "selection" | "bad-decision" | "ambiguous" | "bad-input" => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
+        "mailbox-full" | "too-many" => StatusCode::TOO_MANY_REQUESTS,
+        "stopping" | "busy" | "disk-full" | "read-only" | "unwritten" => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl Problem {
+    /// A problem with the request itself.
+    pub(crate) fn new(status: StatusCode, code: &str, text: &str) -> Self {
+        Self { status, fault: Fault::new(code, text, 3) }
+    }
+
+    /// An answer that belongs to another request.
+    pub(crate) fn unexpected() -> Self {
+        let text = "the keeper answered something else; that is a bug of lazaret, please report it";
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", text)
+    }
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        Self { status: status(&fault.code), fault }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        let fault = match failure {
+            Failure::Store(why) => Failure::Host(HostError::Store(why)).fault(),
+            Failure::Input(text) => Fault::new("bad-input", &text, 3),
+            Failure::Mismatch(text) => Fault::new("mismatch", &text, 4),
+            other => other.fault(),
+        };
+        fault.into()
+    }
+}
+
+impl From<HostError> for Problem {
+    fn from(why: HostError) -> Self {
+        Failure::from(why).into()
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(why: StoreError) -> Self {
+        HostError::from(why).into()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.fault)).into_response();
+        let more = match self.status {
+            StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some((header::RETRY_AFTER, "1")),
+            _ => None,
+        };
+        if let Some((name, value)) = more {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+        response
+    }
+}
+
+type Documented = BTreeMap<String, RefOr<utoipa::openapi::Response>>;
+
+fn documented(rows: &[(u16, &str)]) -> Documented {
+    let fault = || ContentBuilder::new().schema(Some(Ref::from_schema_name("Fault"))).build();
+    let row = |(status, text): &(u16, &str)| {
+        let response = ResponseBuilder::new().description(*text).content("application/json", fault()).build();
+        (status.to_string(), RefOr::T(response))
+    };
+    rows.iter().map(row).collect()
+}
+
+/// What any request can be answered with.
+pub(crate) struct Always;
+
+impl utoipa::IntoResponses for Always {
+    fn responses() -> Documented {
+        let mut all = documented(&[
+            (400, "The request can't be read: a name, number or parameter that is none"),
+            (401, "The token is missing or wrong"),
+            (403, "The request comes from another website's page"),
+            (405, "The path has no such method"),
+            (421, "The request's `Host` is not this keeper"),
+            (500, "The keeper failed; nothing of it is known to be done"),
+            (503, "The keeper stops, or its disk is full; nothing was done"),
+            (504, "It takes too long to wait for; it goes on, and is read when it is on record"),
+        ]);
+        // Said before there is a request to be answered, so without a fault.
+        let head = ResponseBuilder::new().description("The head is too large, or has too many headers").build();
+        all.insert("431".to_owned(), RefOr::T(head));
+        all
+    }
+}
+
+/// What any request with a body can be answered with as well.
+pub(crate) struct WithBody;
+
+impl utoipa::IntoResponses for WithBody {
+    fn responses() -> Documented {
+        documented(&[
+            (408, "The body came too slowly"),
+            (413, "The body, or something in it, is too large"),
+            (415, "The body is not `application/json`"),
+            (422, "The body is JSON, but not what is asked for, or can't be done as it is"),
+        ])
+    }
+}
+
+/// What a request about something that may not be there can be answered with.
+pub(crate) struct Missing;
+
+impl utoipa::IntoResponses for Missing {
+    fn responses() -> Documented {
+        documented(&[(404, "There is no such thing")])
+    }
+}
+
+/// What a request that has to wait for another state of affairs can be answered with.
+pub(crate) struct NotNow;
+
+impl utoipa::IntoResponses for NotNow {
+    fn responses() -> Documented {
+        documented(&[(409, "It can't be done as things stand: the code says why")])
+    }
+}
+
+/// What a request can be answered with of which there may only be so many.
+pub(crate) struct TooMany;
+
+impl utoipa::IntoResponses for TooMany {
+    fn responses() -> Documented {
+        documented(&[(429, "Too many of these are under way, or wait")])
+    }
+}
