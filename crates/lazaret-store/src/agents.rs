@@ -137,6 +137,11 @@ impl AgentRow {
         trust::score(&self.conduct.unwrap_or_default(), self.base.unwrap_or(Score::START))
     }
 
+    /// Adds to how it has behaved; `before` is for a row in which nobody has counted yet.
+    pub(crate) fn behaved(&mut self, before: Conduct, more: Conduct) {
+        self.conduct = Some(self.conduct.unwrap_or(before).plus(more));
+    }
+
     /// Does what was recorded about its trust.
     pub(crate) fn judge(&mut self, event: &TrustEvent) {
         match event.change {

@@ -425,10 +425,7 @@ fn make(
         }
         Change::RolledBack { agent, image, entry } => agents.roll_back(&agent, image, entry_hash(entry)?)?,
         Change::SetStreak { agent, streak } => agents.living(&agent)?.streak = streak,
-        Change::Behaved { agent, before, more } => {
-            let row = agents.living(&agent)?;
-            row.conduct = Some(row.conduct.unwrap_or(before).plus(more));
-        }
+        Change::Behaved { agent, before, more } => agents.living(&agent)?.behaved(before, more),
         // Also of an agent that is gone: the entry stands in the journal all the same.
         Change::Trust(event) => agents.any(&event.agent)?.judge(&event),
         Change::SetCaps { agent, caps } => agents.living(&agent)?.caps = caps,

@@ -120,6 +120,9 @@ fn try_case(path: &Path, bless: bool) -> Option<String> {
 /// the same.
 const KEPT: [&str; 8] = ["agent", "budget", "bundle", "component", "kill", "replay", "status", "turn"];
 
+/// A comment that says this keeps a case to itself: a keeper answers mail in its own time, and not before a command ends.
+const ALONE: &str = "Without a keeper";
+
 /// Fewer than this mean that some got lost.
 const AT_LEAST_KEPT: usize = 30;
 
@@ -127,7 +130,11 @@ const AT_LEAST_KEPT: usize = 30;
 fn try_kept(path: &Path) -> Option<Option<String>> {
     let text = std::fs::read_to_string(path).expect("a case is text");
     let steps = script::parse(&text);
-    let alone = steps.iter().any(|step| matches!(step, Step::Setup { line, .. } if !can_share(line)));
+    let alone = steps.iter().any(|step| match step {
+        Step::Setup { line, .. } => !can_share(line),
+        Step::Comment(text) => text.contains(ALONE),
+        Step::Run { .. } => false,
+    });
     if alone {
         return None;
     }

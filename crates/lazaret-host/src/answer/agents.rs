@@ -8,15 +8,11 @@ use lazaret_store::{AgentRow, AgentState, StoreError};
 use super::Keeper;
 use super::operator::short;
 use crate::agents::NewAgent;
-use crate::asking::now;
 use crate::error::HostError;
 use crate::host::lock;
 use crate::life::Life;
 use crate::recover::Recovered;
 use crate::turns::Turn;
-
-/// How long a turn that is to be cut off is waited for, in milliseconds.
-const DRILL_MS: u64 = 60_000;
 
 /// Names that are tried for a component that runs once.
 const NAMES: u64 = 64;
@@ -127,6 +123,20 @@ impl Keeper {
                 self.nudge(&agent);
                 Ok(Reply::Done)
             }
+            AgentRequest::SimulateCrash { agent, content_type, body, with_others } => {
+                self.simulate_crash(&agent, message(content_type, body), with_others)
+            }
+            AgentRequest::Fork { .. }
+            | AgentRequest::Rollback { .. }
+            | AgentRequest::Quarantine { .. }
+            | AgentRequest::Wake { .. }
+            | AgentRequest::Sleep { .. } => self.order(request),
+        }
+    }
+
+    /// What operators do with an agent that is there. Afterwards the supervisor looks at it anew.
+    fn order(&self, request: AgentRequest) -> Result<Reply, HostError> {
+        match request {
             AgentRequest::Fork { from, agent, turn } => {
                 let (_, forked) = self.host.fork(&from, turn, &agent)?;
                 self.nudge(&agent);
@@ -149,9 +159,7 @@ impl Keeper {
                 Ok(Reply::Recovered(Box::new(recovered.into())))
             }
             AgentRequest::Sleep { agent } => Ok(Reply::LetGo(self.host.sleep(&agent)?)),
-            AgentRequest::SimulateCrash { agent, content_type, body, with_others } => {
-                self.simulate_crash(&agent, message(content_type, body), with_others)
-            }
+            _ => Err(HostError::Unserved("that")),
         }
     }
 
@@ -222,21 +230,12 @@ impl Keeper {
         self.host.arm(agent, Box::new(move || surroundings.crash()));
         // The message is on disk before the turn begins, so that there is something to come back to.
         let delivered = match &self.supervisor {
-            Some(supervisor) => supervisor.post(agent, message).map(|_| self.await_rest(agent)),
+            Some(supervisor) => supervisor.send_in_line(agent, message).map(drop),
             None => self.host.post(agent, message).and_then(|()| self.host.deliver()).map(drop),
         };
         // Whoever comes here lives: the turn was not taken.
         self.host.disarm();
         delivered?;
         Err(HostError::Halted(format!("agent `{agent}` took no turn, so none could be cut off")))
-    }
-
-    /// Waits until nothing waits for an agent any more, for as long as a turn may take.
-    fn await_rest(&self, agent: &AgentId) {
-        let begun = now().moment.monotonic_ms;
-        let waits = || self.host.store.agent(agent).is_ok_and(|row| row.is_some_and(|row| !row.queued.is_empty()));
-        while waits() && now().moment.monotonic_ms.saturating_sub(begun) < DRILL_MS {
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
     }
 }

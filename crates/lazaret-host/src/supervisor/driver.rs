@@ -6,10 +6,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lazaret_gate::AgentId;
 use lazaret_gate::record::{Cause, Ending, Message};
-use lazaret_gate::{AgentId, Effect, Outcome};
-use lazaret_guest::state::Unwakeable;
-use lazaret_store::{AgentRow, AgentState, StoreError};
+use lazaret_store::{AgentRow, AgentState};
 
 use crate::asking;
 use crate::error::HostError;
@@ -128,6 +127,13 @@ impl Supervisor {
     /// the mailbox, durably, and so does the caller.
     pub fn send(&self, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
         self.shared.send(agent, message)
+    }
+
+    /// As [`Self::send`], by way of the mailbox even if the agent could answer at once.
+    pub(crate) fn send_in_line(&self, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
+        check_message(&message)?;
+        self.shared.life(agent)?;
+        self.shared.wait_in_line(agent, message)
     }
 
     /// Leaves a message for an agent. It is on disk when this returns; the answer is its number.
@@ -332,7 +338,10 @@ impl Shared {
                 self.host.trusted(&self.host.known(agent)?)?;
                 Err(not_running(agent, life))
             }
-            Claim::Not(life) => Err(not_running(agent, life)),
+            Claim::Not(life) => {
+                self.host.known(agent)?;
+                Err(not_running(agent, life))
+            }
             Claim::Draining => Err(HostError::Draining("send it again after the next start".to_owned())),
             Claim::Unknown => Err(HostError::NoAgent(agent.to_string())),
         }
@@ -439,18 +448,17 @@ impl Shared {
                 }
                 Ending::Stopped(_) => Ended::Cut,
             },
-            Err(why) => failed(why),
+            Err(why) => seams::failed(why),
         };
-        let told = turn.as_ref().ok().map_or_else(Vec::new, recipients);
+        let told = turn.as_ref().ok().map_or_else(Vec::new, seams::recipients);
         if matches!(turn, Err(HostError::Killed(_))) {
             self.hear(&mut lock(&self.state), Event::Hold(true));
             self.clock.notify_one();
         }
         self.ended(agent, ended, &told);
         // Whatever kept it from its turn may be on disk by now.
-        if turn.as_ref().is_err() && self.host.store().agent(agent).is_ok_and(|row| row.is_some_and(off_duty)) {
-            self.look(agent);
-        } else if is_revoked(turn) {
+        let is_off_duty = || self.host.store().agent(agent).is_ok_and(|row| row.is_some_and(off_duty));
+        if is_revoked(turn) || (turn.as_ref().is_err() && is_off_duty()) {
             self.look(agent);
         }
     }
@@ -560,35 +568,4 @@ fn is_revoked(turn: &Result<Turn, HostError>) -> bool {
 
 fn off_duty(row: AgentRow) -> bool {
     row.state != AgentState::Asleep
-}
-
-/// Whom a turn has written to.
-fn recipients(turn: &Turn) -> Vec<AgentId> {
-    if !matches!(turn.record.ending, Ending::Replied(_)) {
-        return Vec::new();
-    }
-    let sent = turn.record.tape.iter().filter(|entry| matches!(entry.outcome, Outcome::Done(_)));
-    let sent = sent.filter_map(|entry| match &entry.effect {
-        Effect::AgentsSend { to, .. } => to.parse().ok(),
-        _ => None,
-    });
-    sent.collect()
-}
-
-/// What a turn that is not on record means for the next.
-fn failed(why: &HostError) -> Ended {
-    match why {
-        HostError::Killed(_) | HostError::Revoked { .. } | HostError::Quarantined { .. } => Ended::Cut,
-        HostError::InDoubt { .. } => Ended::Doubt,
-        HostError::Store(StoreError::NoSuchAgent { .. }) | HostError::NoAgent(_) | HostError::Removed(_) => {
-            Ended::Nothing
-        }
-        HostError::Unresumable { .. }
-        | HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }
-        | HostError::Unvouched(_)
-        | HostError::Record(_)
-        | HostError::Inadmissible(_) => Ended::Broken(why.to_string()),
-        // A full disk, no memory, an overdrawn budget, another engine: it passes, or somebody mends it.
-        _ => Ended::Unable(why.to_string()),
-    }
 }

@@ -1,12 +1,15 @@
 //! What the supervisor asks of the host about an agent's standing.
 
-use lazaret_gate::AgentId;
-use lazaret_store::{AgentRow, AgentState};
+use lazaret_gate::record::Ending;
+use lazaret_gate::{AgentId, Effect, Outcome};
+use lazaret_guest::state::Unwakeable;
+use lazaret_store::{AgentRow, AgentState, StoreError};
 
 use crate::error::HostError;
 use crate::host::Host;
 use crate::life::Life;
-use crate::supervisor::core::Standing;
+use crate::supervisor::core::{Ended, Standing};
+use crate::turns::Turn;
 
 /// How an agent stands on disk.
 pub(super) fn standing(host: &Host, row: &AgentRow) -> Standing {
@@ -44,5 +47,36 @@ pub(super) fn help(agent: &AgentId, life: Life) -> String {
         Life::Revoked => format!("`lazaret trust restore {agent}` lets it go on"),
         Life::InDoubt => format!("look at it with `lazaret agent show {agent}` and settle it"),
         _ => "its records remain in the journal".to_owned(),
+    }
+}
+
+/// Whom a turn has written to.
+pub(super) fn recipients(turn: &Turn) -> Vec<AgentId> {
+    if !matches!(turn.record.ending, Ending::Replied(_)) {
+        return Vec::new();
+    }
+    let sent = turn.record.tape.iter().filter(|entry| matches!(entry.outcome, Outcome::Done(_)));
+    let sent = sent.filter_map(|entry| match &entry.effect {
+        Effect::AgentsSend { to, .. } => to.parse().ok(),
+        _ => None,
+    });
+    sent.collect()
+}
+
+/// What a turn that is not on record means for the next.
+pub(super) fn failed(why: &HostError) -> Ended {
+    match why {
+        HostError::Killed(_) | HostError::Revoked { .. } | HostError::Quarantined { .. } => Ended::Cut,
+        HostError::InDoubt { .. } => Ended::Doubt,
+        HostError::Store(StoreError::NoSuchAgent { .. }) | HostError::NoAgent(_) | HostError::Removed(_) => {
+            Ended::Nothing
+        }
+        HostError::Unresumable { .. }
+        | HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }
+        | HostError::Unvouched(_)
+        | HostError::Record(_)
+        | HostError::Inadmissible(_) => Ended::Broken(why.to_string()),
+        // A full disk, no memory, an overdrawn budget, another engine: it passes, or somebody mends it.
+        _ => Ended::Unable(why.to_string()),
     }
 }

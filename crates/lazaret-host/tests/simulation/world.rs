@@ -21,7 +21,7 @@ const EPOCH: u64 = 1_767_571_200_000;
 
 /// How long things go wrong, and how long they then go right.
 const TROUBLED_MS: u64 = 240_000;
-const HEALTHY_MS: u64 = 180_000;
+const HEALTHY_MS: u64 = 120_000;
 
 /// How long what then waits has to be answered.
 const LAST_MS: u64 = 120_000;

@@ -86,7 +86,9 @@ impl Scene {
             "--wall-ms",
             "600000",
         ]);
-        grants.iter().for_each(|grant| drop(create.args(["--grant", grant])));
+        for grant in grants {
+            create.args(["--grant", grant]);
+        }
         station::done(&mut create);
         let mut serve = scene.command(&["serve", "--http", "127.0.0.1:0"]);
         change(&mut serve);
