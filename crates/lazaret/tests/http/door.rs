@@ -102,7 +102,12 @@ fn what_is_not_there_or_not_right_is_said_in_one_form() {
     scene.raw(format!("{post}{json}Content-Length: 1\r\n\r\n{{").as_bytes()).fault(400, "bad-request");
     let deep = "[".repeat(100_000);
     let nested = format!("{post}{json}Content-Length: {}\r\n\r\n{deep}", deep.len());
+    scene.raw(nested.as_bytes()).fault(422, "bad-input");
+    let deep = format!("{{\"context\":{deep}");
+    let why = scene.head("POST /v1/policy/why");
+    let nested = format!("{why}{json}Content-Length: {}\r\n\r\n{deep}", deep.len());
     scene.raw(nested.as_bytes()).fault(400, "bad-request");
+    scene.send("POST", "/v1/agents/a/turns", &json!(["text/plain", "add 1", null])).fault(422, "bad-input");
     scene.send("POST", "/v1/agents/a/turns", &json!({ "texts": "x" })).fault(422, "bad-input");
     scene.send("POST", "/v1/agents/a/turns", &json!({ "text": "x", "base64": "eA==" })).fault(422, "bad-input");
     scene.send("POST", "/v1/agents", &json!({ "agent": "b", "component": "eA==" })).fault(422, "inadmissible");

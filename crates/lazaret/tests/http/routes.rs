@@ -12,7 +12,7 @@ fn an_agent_is_made_talked_to_replayed_and_removed() {
     let new = json!({ "agent": "b", "component": component("rust-counter"), "grants": ["storage", "log"] });
     let made = scene.send("POST", "/v1/agents", &new);
     assert_eq!(made.status, 201);
-    assert_eq!(made.json()["grants"], json!(["log", "storage"]));
+    assert_eq!(made.json()["grants"], json!(["storage", "log"]));
     scene.send("POST", "/v1/agents", &new).fault(409, "name-taken");
     let names: Vec<Value> =
         scene.get("/v1/agents").ok().as_array().unwrap().iter().map(|it| it["agent"].clone()).collect();
@@ -146,14 +146,18 @@ fn a_question_is_shown_whole_and_answered_once() {
 #[test]
 fn a_client_that_goes_leaves_its_turn_and_a_stop_waits_for_it() {
     let mut scene = Scene::new(&[]);
+    std::fs::write(scene.root().join("policy/asks.cedar"), ASKS).unwrap();
     let body = json!({ "text": "add 1" }).to_string();
     let head = scene.head("POST /v1/agents/a/turns");
     let more = format!("Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
-    for _ in 0..20 {
-        let mut stream = scene.connect();
-        std::io::Write::write_all(&mut stream, format!("{head}{more}{body}").as_bytes()).unwrap();
-    }
-    until("all turns are on record", || (scene.get("/v1/agents/a").ok()["turn"].as_u64() == Some(20)).then_some(()));
+    let mut client = scene.connect();
+    std::io::Write::write_all(&mut client, format!("{head}{more}{body}").as_bytes()).unwrap();
+    let id = until("a question waits", || Some(scene.get("/v1/approvals").ok().get(0)?["id"].as_str()?.to_owned()));
+    drop(client);
+    let shown = scene.get(&format!("/v1/approvals/{id}")).ok();
+    let yes = json!({ "verdict": "approve", "digest": shown["digest"] });
+    scene.send("POST", &format!("/v1/approvals/{id}/decision"), &yes).ok();
+    until("the turn is on record", || (scene.get("/v1/agents/a").ok()["turn"].as_u64() == Some(1)).then_some(()));
     let mut stream = scene.events("/v1/events", "");
     let begun = Instant::now();
     scene.stop();

@@ -21,8 +21,8 @@ use super::limits::{CONNECTIONS, HEAD, HEAD_BYTES, HEADERS, STALL};
 
 /// Said to whoever finds all places taken. Nothing is read from them.
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n\
-retry-after: 1\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\ncontent-length: 93\r\n\r\n\
-{\"code\":\"too-many\",\"message\":\"too many connections\",\"hint\":\"try again when some have ended\"}  ";
+retry-after: 1\r\ncache-control: no-store\r\nx-content-type-options: nosniff\r\ncontent-length: 101\r\n\r\n\
+{\"code\":\"too-many\",\"message\":\"too many connections\",\"hint\":\"try again when some have ended\",\"exit\":7}";
 
 /// Open connections, for whoever counts them.
 pub(crate) static OPEN: AtomicI64 = AtomicI64::new(0);

@@ -43,7 +43,7 @@ pub(crate) fn keep(mut document: utoipa::openapi::OpenApi) {
 
 /// This document.
 #[utoipa::path(
-    get, path = "/v1/openapi.json", tag = "operator",
+    get, path = "/v1/openapi.json", operation_id = "document", tag = "operator",
     responses((status = 200, description = "OpenAPI 3.1", body = Object), Always)
 )]
 pub(crate) async fn serve() -> Result<Response, Problem> {

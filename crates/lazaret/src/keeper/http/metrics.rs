@@ -188,7 +188,7 @@ fn text(api: &Api, watcher: &Watcher, figures: &Figures) -> Result<String, std::
 
 /// Figures for Prometheus, in the OpenMetrics text format.
 #[utoipa::path(
-    get, path = "/metrics", tag = "operator",
+    get, path = "/metrics", operation_id = "metrics", tag = "operator",
     responses((status = 200, description = "The figures", body = String,
                content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"), Always)
 )]

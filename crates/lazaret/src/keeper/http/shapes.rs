@@ -182,6 +182,19 @@ pub(crate) struct Replayed {
     result: BTreeMap<String, String>,
 }
 
+/// One event of a stream. Not every one has an id.
+#[derive(ToSchema)]
+pub(crate) struct Event {
+    /// Its type.
+    event: Option<String>,
+    /// Where to go on after it.
+    id: Option<String>,
+    /// A JSON object.
+    data: Option<String>,
+    /// When to come back, in milliseconds.
+    retry: Option<u64>,
+}
+
 /// An agent that has just been settled, and its turn, which went on.
 #[derive(ToSchema)]
 pub(crate) struct Recovered {

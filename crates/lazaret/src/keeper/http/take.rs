@@ -1,6 +1,7 @@
 //! Taking a request apart. What can't be read is answered with a fault, never with the framework's own words.
 
 use std::future::Future;
+use std::ops::RangeInclusive;
 
 use axum::body::Bytes;
 use axum::extract::path::ErrorKind;
@@ -8,7 +9,8 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use tokio::time::timeout;
 
 use super::Api;
@@ -29,6 +31,29 @@ pub(crate) struct Asked<T>(pub(crate) T);
 
 /// What the path names.
 pub(crate) struct At<T>(pub(crate) T);
+
+/// The largest whole number that JSON carries everywhere.
+const MAX_WHOLE: u64 = lazaret_gate::limits::MAX_EXACT;
+
+/// A number that JSON carries everywhere.
+pub(crate) fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    within(deserializer, 0..=MAX_WHOLE)
+}
+
+/// How many items are to be on a page.
+pub(crate) fn page<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    within(deserializer, 1..=limits::PAGE)
+}
+
+fn within<'de, D: Deserializer<'de>>(deserializer: D, range: RangeInclusive<u64>) -> Result<Option<u64>, D::Error> {
+    match Option::<u64>::deserialize(deserializer)? {
+        Some(number) if !range.contains(&number) => {
+            let (first, last) = range.into_inner();
+            Err(D::Error::custom(format!("{number} is not {first} to {last}")))
+        }
+        number => Ok(number),
+    }
+}
 
 fn bad(text: &str) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, "bad-request", text)
@@ -84,6 +109,11 @@ fn is_too_long(why: &axum::Error) -> bool {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, Problem> {
+    // What has members could also be read from a list of them, which nobody has said that it can.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        let text = "the body is a list; it must be an object";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad-input", text));
+    }
     serde_json::from_slice(bytes).map_err(|why| {
         if why.is_data() {
             let text = format!("the body is not what is asked for: {why}; /v1/openapi.json says what is");

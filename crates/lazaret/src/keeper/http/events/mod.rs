@@ -30,7 +30,7 @@ use super::connections::told;
 use super::limits::{GATHER, HEARTBEAT, QUESTIONS, STREAMS};
 use super::problem::{Always, Problem, TooMany};
 use super::take::Asked;
-use super::{Api, limits};
+use super::{Api, limits, shapes};
 use crate::keeper::shared::Phase;
 pub(crate) use tell::verdict;
 use tell::{Event, Teller};
@@ -63,9 +63,9 @@ pub(crate) async fn look_for_questions(api: Api) {
 /// `effect-executed`, `budget-warning`, `switch-changed`, `agent-created`, `agent-removed`, `in-doubt`, `settled` and every
 /// other kind of journal entry by its name; and, without an id, `question` and `question-over`.
 #[utoipa::path(
-    get, path = "/v1/events", tag = "journal",
+    get, path = "/v1/events", operation_id = "events", tag = "journal",
     params(Wish, ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event; before `since`")),
-    responses((status = 200, description = "Events", body = String,
+    responses((status = 200, description = "Events", body = shapes::Event,
                content_type = "text/event-stream"), TooMany, Always)
 )]
 pub(crate) async fn serve(

@@ -27,7 +27,7 @@ pub(crate) struct Which {
 
 /// Lists the agents.
 #[utoipa::path(
-    get, path = "/v1/agents", tag = "agents", params(Which),
+    get, path = "/v1/agents", operation_id = "agents.list", tag = "agents", params(Which),
     responses((status = 200, description = "By name", body = Vec<shapes::Agent>), Always)
 )]
 pub(crate) async fn list(State(api): State<Api>, Asked(which): Asked<Which>) -> Answer<Vec<AgentView>> {
@@ -65,7 +65,7 @@ impl Wanted for New {
 
 /// Makes an agent.
 #[utoipa::path(
-    post, path = "/v1/agents", tag = "agents", request_body = New,
+    post, path = "/v1/agents", operation_id = "agents.create", tag = "agents", request_body = New,
     responses((status = 201, description = "It is made", body = shapes::Agent), NotNow, WithBody, Always)
 )]
 pub(crate) async fn create(
@@ -84,7 +84,7 @@ pub(crate) async fn create(
 
 /// Shows an agent.
 #[utoipa::path(
-    get, path = "/v1/agents/{agent}", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    get, path = "/v1/agents/{agent}", operation_id = "agents.show", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     responses((status = 200, description = "As it stands", body = shapes::Agent), Missing, Always)
 )]
 pub(crate) async fn show(State(api): State<Api>, At(agent): At<AgentId>) -> Answer<AgentView> {
@@ -96,7 +96,7 @@ pub(crate) async fn show(State(api): State<Api>, At(agent): At<AgentId>) -> Answ
 
 /// Removes an agent; its records stay, and its name is not used again.
 #[utoipa::path(
-    delete, path = "/v1/agents/{agent}", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    delete, path = "/v1/agents/{agent}", operation_id = "agents.remove", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     responses((status = 204, description = "It is gone"), Missing, NotNow, Always)
 )]
 pub(crate) async fn remove(State(api): State<Api>, At(agent): At<AgentId>) -> Result<StatusCode, Problem> {
@@ -116,7 +116,7 @@ impl Wanted for Settlement {}
 
 /// Settles an effect in doubt: it counts as failed, and the turn goes on.
 #[utoipa::path(
-    post, path = "/v1/agents/{agent}/settle", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    post, path = "/v1/agents/{agent}/settle", operation_id = "agents.settle", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     request_body = Settlement,
     responses((status = 200, description = "What became of the turn", body = shapes::Recovered),
               Missing, NotNow, WithBody, Always)
@@ -180,7 +180,7 @@ pub(crate) struct Mailbox {
 
 /// Shows an agent's mailbox.
 #[utoipa::path(
-    get, path = "/v1/agents/{agent}/messages", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    get, path = "/v1/agents/{agent}/messages", operation_id = "agents.mailbox", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     responses((status = 200, description = "What waits", body = Mailbox), Missing, Always)
 )]
 pub(crate) async fn mailbox(State(api): State<Api>, At(agent): At<AgentId>) -> Answer<Mailbox> {
@@ -194,7 +194,7 @@ pub(crate) async fn mailbox(State(api): State<Api>, At(agent): At<AgentId>) -> A
 
 /// Puts a message into an agent's mailbox. It is on disk when this is answered; the turn comes later.
 #[utoipa::path(
-    post, path = "/v1/agents/{agent}/messages", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    post, path = "/v1/agents/{agent}/messages", operation_id = "agents.post", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     request_body = Mail,
     responses((status = 202, description = "It waits"), Missing, NotNow, TooMany, WithBody, Always)
 )]

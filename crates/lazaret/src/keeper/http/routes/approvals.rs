@@ -23,7 +23,7 @@ use crate::keeper::http::{Api, shapes};
 
 /// Lists the questions that wait, oldest first.
 #[utoipa::path(
-    get, path = "/v1/approvals", tag = "approvals",
+    get, path = "/v1/approvals", operation_id = "approvals.list", tag = "approvals",
     responses((status = 200, description = "Those that wait", body = Vec<shapes::Question>), Always)
 )]
 pub(crate) async fn list(State(api): State<Api>) -> Answer<Vec<Question>> {
@@ -47,7 +47,7 @@ pub(crate) struct Shown {
 
 /// Shows a question that waits.
 #[utoipa::path(
-    get, path = "/v1/approvals/{question}", tag = "approvals",
+    get, path = "/v1/approvals/{question}", operation_id = "approvals.show", tag = "approvals",
     params(("question" = String, Path, description = "Its id, or the beginning of it")),
     responses((status = 200, description = "The question", body = Shown), Missing, NotNow,
               (status = 422, description = "More than one begins so", body = shapes::Fault), Always)
@@ -99,7 +99,7 @@ fn bad(text: &str) -> Problem {
 
 /// Answers a question. The first answer stands.
 #[utoipa::path(
-    post, path = "/v1/approvals/{question}/decision", tag = "approvals",
+    post, path = "/v1/approvals/{question}/decision", operation_id = "approvals.decide", tag = "approvals",
     params(("question" = String, Path, description = "Its id, or the beginning of it")), request_body = Deciding,
     responses((status = 200, description = "The signed decision", body = shapes::Decision), Missing, NotNow, WithBody,
               Always)

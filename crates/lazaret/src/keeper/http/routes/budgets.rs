@@ -32,7 +32,7 @@ pub(crate) struct Budget {
 
 /// Shows an agent's caps and what it has spent.
 #[utoipa::path(
-    get, path = "/v1/agents/{agent}/budget", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    get, path = "/v1/agents/{agent}/budget", operation_id = "budgets.show", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     responses((status = 200, description = "As it stands", body = Budget), Missing, Always)
 )]
 pub(crate) async fn show(State(api): State<Api>, At(agent): At<AgentId>) -> Answer<Budget> {
@@ -56,7 +56,7 @@ impl Wanted for Changes {}
 
 /// Changes an agent's caps.
 #[utoipa::path(
-    patch, path = "/v1/agents/{agent}/budget", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    patch, path = "/v1/agents/{agent}/budget", operation_id = "budgets.set", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     request_body = Changes,
     responses((status = 200, description = "The caps now", body = shapes::Caps), Missing, NotNow, WithBody, Always)
 )]

@@ -102,7 +102,7 @@ fn clock() -> Finding {
 
 /// Says what this host can enforce, and whether the data root is as it should be.
 #[utoipa::path(
-    get, path = "/v1/doctor", tag = "operator",
+    get, path = "/v1/doctor", operation_id = "doctor", tag = "operator",
     responses((status = 200, description = "What was found", body = Findings), Always)
 )]
 pub(crate) async fn doctor(State(api): State<Api>) -> Answer<Findings> {

@@ -12,9 +12,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{Answer, known};
 use crate::commands::journal::{Checked, Proven, checked, headline, proven};
-use crate::keeper::http::limits::PAGE;
 use crate::keeper::http::problem::{Always, Missing, Problem, TooMany};
-use crate::keeper::http::take::{Asked, At};
+use crate::keeper::http::take::{Asked, At, page, whole};
 use crate::keeper::http::{Api, shapes};
 
 /// Which entries.
@@ -23,8 +22,11 @@ use crate::keeper::http::{Api, shapes};
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// From this place on; without it, the newest.
+    #[serde(default, deserialize_with = "whole")]
+    #[param(maximum = 9_007_199_254_740_991_u64)]
     from: Option<u64>,
     /// At most so many.
+    #[serde(default, deserialize_with = "page")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
     /// Only this agent's.
@@ -62,7 +64,7 @@ fn line(entry: &Entry) -> Line {
 }
 
 /// The places on a page, and where the next one begins.
-fn page(places: &[u64], from: Option<u64>, limit: usize) -> (Vec<u64>, Option<u64>) {
+fn cut_out(places: &[u64], from: Option<u64>, limit: usize) -> (Vec<u64>, Option<u64>) {
     let begin = match from {
         Some(from) => places.partition_point(|place| *place < from),
         None => places.len().saturating_sub(limit),
@@ -73,17 +75,17 @@ fn page(places: &[u64], from: Option<u64>, limit: usize) -> (Vec<u64>, Option<u6
 
 /// Lists entries of the journal.
 #[utoipa::path(
-    get, path = "/v1/journal", tag = "journal", params(Page),
+    get, path = "/v1/journal", operation_id = "journal.list", tag = "journal", params(Page),
     responses((status = 200, description = "A page of it", body = Lines), Missing, Always)
 )]
 pub(crate) async fn list(State(api): State<Api>, Asked(wanted): Asked<Page>) -> Answer<Lines> {
-    let limit = wanted.limit.unwrap_or(100).clamp(1, PAGE);
+    let limit = wanted.limit.unwrap_or(100);
     let look = move |host: &lazaret_host::Host| {
         let (store, len) = (host.store(), host.store().journal_len()?);
         let (places, next) = match &wanted.agent {
             Some(agent) => {
                 known(host, agent)?;
-                page(&store.agent_entries(agent, None, None)?, wanted.from, usize::try_from(limit).unwrap_or(1))
+                cut_out(&store.agent_entries(agent, None, None)?, wanted.from, usize::try_from(limit).unwrap_or(1))
             }
             None => {
                 let from = wanted.from.unwrap_or(len.saturating_sub(limit)).min(len);
@@ -119,7 +121,7 @@ fn bytes_of(reader: &Reader, seq: u64) -> Result<Vec<u8>, Problem> {
 
 /// Shows an entry, whole.
 #[utoipa::path(
-    get, path = "/v1/journal/{entry}", tag = "journal",
+    get, path = "/v1/journal/{entry}", operation_id = "journal.show", tag = "journal",
     params(("entry" = u64, Path, description = "Its place, from 0", example = 0)),
     responses((status = 200, description = "The entry", body = Shown), Missing, Always)
 )]
@@ -134,7 +136,7 @@ pub(crate) async fn show(State(api): State<Api>, At(seq): At<u64>) -> Answer<Sho
 
 /// Proves that an entry is in the signed journal.
 #[utoipa::path(
-    get, path = "/v1/journal/{entry}/proof", tag = "journal",
+    get, path = "/v1/journal/{entry}/proof", operation_id = "journal.proof", tag = "journal",
     params(("entry" = u64, Path, description = "Its place, from 0", example = 0)),
     responses((status = 200, description = "An inclusion proof (RFC 6962)", body = Proven), Missing, Always)
 )]
@@ -148,7 +150,7 @@ pub(crate) async fn proof(State(api): State<Api>, At(seq): At<u64>) -> Answer<Pr
 
 /// The newest signed checkpoint, over the whole journal.
 #[utoipa::path(
-    get, path = "/v1/journal/checkpoint", tag = "journal",
+    get, path = "/v1/journal/checkpoint", operation_id = "journal.checkpoint", tag = "journal",
     responses((status = 200, description = "The checkpoint", body = shapes::Checkpoint), Always)
 )]
 pub(crate) async fn checkpoint(State(api): State<Api>) -> Answer<Checkpoint> {
@@ -161,7 +163,7 @@ pub(crate) async fn checkpoint(State(api): State<Api>) -> Answer<Checkpoint> {
 
 /// Signs and keeps a checkpoint.
 #[utoipa::path(
-    post, path = "/v1/journal/checkpoint", tag = "journal",
+    post, path = "/v1/journal/checkpoint", operation_id = "journal.sign", tag = "journal",
     responses((status = 200, description = "The checkpoint", body = shapes::Checkpoint), Always)
 )]
 pub(crate) async fn sign(State(api): State<Api>) -> Answer<Checkpoint> {
@@ -174,7 +176,7 @@ pub(crate) async fn sign(State(api): State<Api>) -> Answer<Checkpoint> {
 /// Checks the journal from its first byte, its signatures, and all else in the data root. A journal that is not what was
 /// signed is answered with 500 and the code `mismatch` or `damaged`.
 #[utoipa::path(
-    post, path = "/v1/journal/verify", tag = "journal",
+    post, path = "/v1/journal/verify", operation_id = "journal.verify", tag = "journal",
     responses((status = 200, description = "It is what was signed", body = Checked), TooMany, Always)
 )]
 pub(crate) async fn verify(State(api): State<Api>) -> Answer<Checked> {

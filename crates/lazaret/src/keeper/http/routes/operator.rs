@@ -22,7 +22,7 @@ pub(crate) struct Well {
 
 /// Says how the keeper is, to anybody, and nothing else.
 #[utoipa::path(
-    get, path = "/v1/health", tag = "operator", security(()),
+    get, path = "/v1/health", operation_id = "health", tag = "operator", security(()),
     responses((status = 200, description = "It is there", body = Well), Always)
 )]
 pub(crate) async fn health(State(api): State<Api>) -> Answer<Well> {
@@ -34,7 +34,7 @@ pub(crate) async fn health(State(api): State<Api>) -> Answer<Well> {
 
 /// Says what is going on.
 #[utoipa::path(
-    get, path = "/v1/status", tag = "operator",
+    get, path = "/v1/status", operation_id = "status", tag = "operator",
     responses((status = 200, description = "What is going on", body = shapes::Status), Always)
 )]
 pub(crate) async fn status(State(api): State<Api>) -> Answer<Status> {
@@ -99,7 +99,7 @@ async fn turn(api: &Api, switch: Switch, lift: bool, why: Why) -> Answer<Switche
 
 /// Says which kill switches are thrown.
 #[utoipa::path(
-    get, path = "/v1/kill", tag = "operator",
+    get, path = "/v1/kill", operation_id = "kill.show", tag = "operator",
     responses((status = 200, description = "The switches", body = shapes::Switches), Always)
 )]
 pub(crate) async fn switches(State(api): State<Api>) -> Answer<Switches> {
@@ -109,8 +109,8 @@ pub(crate) async fn switches(State(api): State<Api>) -> Answer<Switches> {
 
 /// Stops all spending, or everything, at once: turns in the middle and effects in flight too.
 #[utoipa::path(
-    put, path = "/v1/kill/{switch}", tag = "operator",
-    params(("switch" = Which, Path, description = "What to stop")), request_body = Why,
+    put, path = "/v1/kill/{switch}", operation_id = "kill.throw", tag = "operator",
+    params(("switch" = inline(Which), Path, description = "What to stop")), request_body = Why,
     responses((status = 200, description = "The switches now", body = shapes::Switches), Missing, WithBody, Always)
 )]
 pub(crate) async fn throw(State(api): State<Api>, At(which): At<Which>, Sent(why): Sent<Why>) -> Answer<Switches> {
@@ -119,8 +119,8 @@ pub(crate) async fn throw(State(api): State<Api>, At(which): At<Which>, Sent(why
 
 /// Lets it go on again.
 #[utoipa::path(
-    delete, path = "/v1/kill/{switch}", tag = "operator",
-    params(("switch" = Which, Path, description = "What to let go on"), Why),
+    delete, path = "/v1/kill/{switch}", operation_id = "kill.lift", tag = "operator",
+    params(("switch" = inline(Which), Path, description = "What to let go on"), Why),
     responses((status = 200, description = "The switches now", body = shapes::Switches),
               (status = 413, description = "The reason is too long", body = shapes::Fault), Missing, Always)
 )]

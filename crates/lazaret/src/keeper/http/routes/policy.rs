@@ -15,7 +15,7 @@ use super::Answer;
 use crate::commands::policy::{comparison_json, explained, request};
 use crate::failure::Failure;
 use crate::keeper::http::problem::{Always, Missing, Problem, TooMany, WithBody};
-use crate::keeper::http::take::{Sent, Wanted};
+use crate::keeper::http::take::{Sent, Wanted, whole};
 use crate::keeper::http::{Api, shapes};
 
 /// The rules in force.
@@ -50,7 +50,7 @@ fn ill(flaw: &Flaw) -> Ill {
 
 /// Shows the rules in force.
 #[utoipa::path(
-    get, path = "/v1/policy", tag = "policy",
+    get, path = "/v1/policy", operation_id = "policy.show", tag = "policy",
     responses((status = 200, description = "The rules", body = Rules), Always)
 )]
 pub(crate) async fn show(State(api): State<Api>) -> Answer<Rules> {
@@ -89,7 +89,7 @@ pub(crate) struct Verdict {
 
 /// Checks files of rules against the schema. Nothing is put in force.
 #[utoipa::path(
-    post, path = "/v1/policy/check", tag = "policy", request_body = Draft,
+    post, path = "/v1/policy/check", operation_id = "policy.check", tag = "policy", request_body = Draft,
     responses((status = 200, description = "Whether they are rules", body = Verdict), WithBody, Always)
 )]
 pub(crate) async fn check(State(api): State<Api>, Sent(draft): Sent<Draft>) -> Answer<Verdict> {
@@ -162,7 +162,7 @@ fn why_recorded(host: &lazaret_host::Host, id: EffectId) -> Result<Explained, Pr
 
 /// Says why an effect was decided as it was, or how one would be.
 #[utoipa::path(
-    post, path = "/v1/policy/why", tag = "policy", request_body = Wondering,
+    post, path = "/v1/policy/why", operation_id = "policy.why", tag = "policy", request_body = Wondering,
     responses((status = 200, description = "The grounds", body = Explained), Missing, WithBody, Always)
 )]
 pub(crate) async fn why(State(api): State<Api>, Sent(it): Sent<Wondering>) -> Answer<Explained> {
@@ -191,6 +191,8 @@ pub(crate) struct Trial {
     #[schema(value_type = Object, example = json!({ "mine.cedar": "permit(principal, action, resource);" }))]
     files: BTreeMap<String, String>,
     /// How far back, in milliseconds; seven days if it isn't given.
+    #[serde(default, deserialize_with = "whole")]
+    #[schema(maximum = 9_007_199_254_740_991_u64)]
     since_ms: Option<u64>,
 }
 
@@ -207,7 +209,7 @@ pub(crate) struct Tried {
 
 /// Decides the recorded past again by a draft.
 #[utoipa::path(
-    post, path = "/v1/policy/backtest", tag = "policy", request_body = Trial,
+    post, path = "/v1/policy/backtest", operation_id = "policy.backtest", tag = "policy", request_body = Trial,
     responses((status = 200, description = "What would be different", body = Tried), TooMany, WithBody, Always)
 )]
 pub(crate) async fn backtest(State(api): State<Api>, Sent(trial): Sent<Trial>) -> Answer<Tried> {

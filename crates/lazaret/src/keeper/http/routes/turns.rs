@@ -11,16 +11,15 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::agents::Mail;
 use super::{Answer, known};
-use crate::keeper::http::limits::PAGE;
 use crate::keeper::http::problem::{Always, Missing, NotNow, Problem, TooMany, WithBody};
-use crate::keeper::http::take::{Asked, At, Sent};
+use crate::keeper::http::take::{Asked, At, Sent, page, whole};
 use crate::keeper::http::{Api, shapes};
 
 /// Takes a turn with a message, and answers when it is on record.
 ///
 /// A turn that takes longer than a request may goes on: it is answered with 504 and read when it is on record.
 #[utoipa::path(
-    post, path = "/v1/agents/{agent}/turns", tag = "agents", params(("agent" = shapes::AgentName, Path)),
+    post, path = "/v1/agents/{agent}/turns", operation_id = "turns.send", tag = "agents", params(("agent" = shapes::AgentName, Path)),
     request_body = Mail,
     responses((status = 200, description = "The turn", body = shapes::Taken), Missing, NotNow, TooMany, WithBody, Always)
 )]
@@ -38,10 +37,11 @@ pub(crate) async fn send(State(api): State<Api>, At(agent): At<AgentId>, Sent(ma
 #[into_params(parameter_in = Query)]
 pub(crate) struct Page {
     /// Only turns after this one.
-    #[serde(default)]
-    #[param(default = 0)]
-    after: u64,
+    #[serde(default, deserialize_with = "whole")]
+    #[param(default = 0, maximum = 9_007_199_254_740_991_u64)]
+    after: Option<u64>,
     /// At most so many.
+    #[serde(default, deserialize_with = "page")]
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<u64>,
 }
@@ -91,7 +91,7 @@ fn line(seq: u64, time: u64, record: &TurnRecord) -> Line {
 
 /// Lists the turns of an agent, oldest first.
 #[utoipa::path(
-    get, path = "/v1/agents/{agent}/turns", tag = "agents", params(("agent" = shapes::AgentName, Path), Page),
+    get, path = "/v1/agents/{agent}/turns", operation_id = "turns.list", tag = "agents", params(("agent" = shapes::AgentName, Path), Page),
     responses((status = 200, description = "A page of them", body = Lines), Missing, Always)
 )]
 pub(crate) async fn list(
@@ -99,7 +99,7 @@ pub(crate) async fn list(
     At(agent): At<AgentId>,
     Asked(Page { after, limit }): Asked<Page>,
 ) -> Answer<Lines> {
-    let limit = limit.unwrap_or(100).clamp(1, PAGE);
+    let (after, limit) = (after.unwrap_or(0), limit.unwrap_or(100));
     let look = move |host: &lazaret_host::Host| {
         known(host, &agent)?;
         let store = host.store();
@@ -140,7 +140,7 @@ pub(crate) struct Shown {
 
 /// Shows a turn, whole.
 #[utoipa::path(
-    get, path = "/v1/agents/{agent}/turns/{turn}", tag = "agents",
+    get, path = "/v1/agents/{agent}/turns/{turn}", operation_id = "turns.show", tag = "agents",
     params(("agent" = shapes::AgentName, Path), ("turn" = u64, Path, description = "Counts from 1", example = 1)),
     responses((status = 200, description = "The turn", body = Shown), Missing, Always)
 )]
@@ -162,7 +162,7 @@ pub(crate) async fn show(State(api): State<Api>, At((agent, turn)): At<(AgentId,
 
 /// Runs a turn again and compares.
 #[utoipa::path(
-    post, path = "/v1/agents/{agent}/turns/{turn}/replay", tag = "agents",
+    post, path = "/v1/agents/{agent}/turns/{turn}/replay", operation_id = "turns.replay", tag = "agents",
     params(("agent" = shapes::AgentName, Path), ("turn" = u64, Path, description = "Counts from 1", example = 1)),
     responses((status = 200, description = "What it said", body = shapes::Replayed),
               (status = 422, description = "It can't be selected", body = shapes::Fault), Missing, NotNow, Always)
