@@ -28,7 +28,7 @@ impl Code {
     /// The code that another process means.
     fn of(exit: u8) -> Self {
         let all = [Self::Done, Self::BadInput, Self::Mismatch, Self::Unverifiable, Self::TurnFailed, Self::Busy];
-        let mut all = all.into_iter().chain([Self::InDoubt, Self::Over]);
+        let mut all = all.into_iter().chain([Self::InDoubt, Self::Over, Self::Revoked]);
         all.find(|code| *code as u8 == exit).unwrap_or(Self::Failed)
     }
 }

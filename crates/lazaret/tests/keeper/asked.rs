@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use lazaret_gate::ledger::Switch;
+use lazaret_gate::record::Ending;
 use lazaret_link::{AgentRequest, Client, Reply, Request, Token, socket};
 
 use super::scene::Scene;
@@ -18,12 +19,18 @@ fn plain_commands_do_what_they_say() {
     assert_eq!(scene.say(b"PING\nHEALTH\n"), "PONG\nOK\n");
     let status = scene.say(format!("STATUS {token}\n").as_bytes());
     assert!(status.starts_with("OK agents=1 in_doubt=0 mail=0 under_way=0 journal="), "{status}");
-    assert_eq!(scene.say(format!("AGENTS {token}\n").as_bytes()), "OK 1\na asleep turns=0 mail=0\n");
+    assert_eq!(scene.say(format!("AGENTS {token}\n").as_bytes()), "OK 1\na new turns=0 mail=0\n");
     assert_eq!(scene.say(format!("KILL all {token}\n").as_bytes()), "OK stopped=all\n");
     let (text, code) = scene.run(&["agent", "send", "a", "add 1"]);
     assert_eq!((code, text.contains("the local socket has stopped everything")), (6, true), "{text}");
     scene.done(&["kill", "--lift"]);
     assert!(scene.done(&["agent", "send", "a", "add 1"]).contains("total=1"));
+    assert_eq!(scene.say(format!("REVOKE a {token}\n").as_bytes()), "OK\n");
+    let (text, code) = scene.run(&["agent", "send", "a", "add 1"]);
+    assert_eq!((code, text.contains("revoked")), (10, true), "{text}");
+    assert_eq!(scene.say(format!("AGENTS {token}\n").as_bytes()), "OK 1\na revoked turns=1 mail=0\n");
+    scene.done(&["trust", "restore", "a"]);
+    assert!(scene.done(&["agent", "send", "a", "add 1"]).contains("total=2"));
     scene.done(&["stop"]);
     assert_eq!(keeper.end(), Some(0));
     let tail = scene.done(&["journal", "tail"]);
@@ -78,9 +85,13 @@ fn a_client_asks_what_the_command_does() {
     let fault = client.ask(Request::Agent(AgentRequest::Show { agent })).unwrap_err();
     assert!(fault.to_string().contains("there is no agent `nobody`; `lazaret agent list`"), "{fault}");
     let post = AgentRequest::Post { agent: "a".parse().unwrap(), content_type: "t".into(), body: "add 7".into() };
-    assert_eq!(client.ask(Request::Agent(post)).unwrap(), Reply::Done);
-    let Reply::Delivered(turns) = client.ask(Request::Agent(AgentRequest::Deliver)).unwrap() else { panic!() };
-    assert_eq!(turns.len(), 1);
+    assert_eq!(client.ask(Request::Agent(post)).unwrap(), Reply::Posted { message: 1 });
+    // What is asked later is answered later.
+    let send = AgentRequest::Send { agent: "a".parse().unwrap(), content_type: "t".into(), body: "recall".into() };
+    let Reply::Taken(taken) = client.ask(Request::Agent(send)).unwrap() else { panic!() };
+    assert_eq!(taken.record.turn, 2);
+    let Ending::Replied(reply) = taken.record.ending else { panic!() };
+    assert_eq!(reply.body, "7".into());
     drop(client);
     scene.done(&["stop"]);
     assert_eq!(keeper.end(), Some(0));

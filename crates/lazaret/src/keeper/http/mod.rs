@@ -236,10 +236,12 @@ async fn listen(wish: Wish) -> Result<(TcpListener, SocketAddr), Failure> {
     Ok((listener, address))
 }
 
-/// Writes down where the interface is, where clients of this data root look.
+/// Writes down where the interface is, where clients of this data root look. Whoever reads finds all of it or nothing.
 fn leave_word(place: &Path, address: SocketAddr) -> std::io::Result<()> {
-    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(place)?;
-    writeln!(file, "http://{address}")
+    let part = place.with_extension(format!("part-{}", std::process::id()));
+    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
+    writeln!(file, "http://{address}")?;
+    std::fs::rename(&part, place)
 }
 
 fn router(api: Api) -> Router {
