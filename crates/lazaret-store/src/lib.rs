@@ -239,11 +239,7 @@ fn take_up(root: &Root) -> Result<(Tables, Redo, Arc<HostKey>), StoreError> {
 /// it is brought there. False if that process still lives: then it will do so itself.
 fn recover(root: &Root) -> Result<bool, StoreError> {
     let cant = |why: StoreError| StoreError::Unapplied { path: root.redo(), why: why.to_string() };
-    let _lock = match root.lock() {
-        Ok(lock) => lock,
-        Err(StoreError::Busy { .. }) => return Ok(false),
-        Err(why) => return Err(cant(why)),
-    };
+    let Some(_lock) = root.pass_through().map_err(cant)? else { return Ok(false) };
     take_up(root).map(|_| true).map_err(|why| match why {
         StoreError::ReadOnly { .. } | StoreError::Owner { .. } | StoreError::Exposed { .. } => cant(why),
         why => why,

@@ -80,3 +80,8 @@ pub(crate) const MAX_RECENT_BYTES: usize = 4 << 20;
 
 /// Agents whose rows are kept at hand after their commits are in the tables.
 pub(crate) const MAX_RECENT_ROWS: usize = 4_096;
+
+/// Who opens a data root to write looks so often, so far apart, whether one who reads it has brought a cut-off process's
+/// commits into the tables: ten seconds, for a log that is as large as it gets.
+pub(crate) const LOCK_LOOKS: u32 = 2_000;
+pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(5);

@@ -3,12 +3,12 @@
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the data root is this crate's to touch")]
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{Seek as _, Write as _};
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use crate::error::StoreError;
+use crate::limits;
 
 /// Where things lie in the data root.
 #[derive(Clone, Debug)]
@@ -80,27 +80,52 @@ impl Root {
         self.path.join("host.key")
     }
 
-    /// Takes the lock or says who has it.
+    /// Takes the lock or says who has it. Waits for one who only passes through: its command was to read, and nobody
+    /// should have to know that it had to tidy up first.
     pub(crate) fn lock(&self) -> Result<Lock, StoreError> {
-        let path = self.path.join("lazaret.lock");
-        let failed = |why| StoreError::io("locking", &path, &why);
-        let mut file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::Busy { pid: holder(&file) }),
-            Err(TryLockError::Error(why)) => return Err(failed(why)),
+        let mut said = None;
+        for _ in 0..limits::LOCK_LOOKS {
+            let mut file = self.lock_file()?;
+            if self.try_lock(&file)? {
+                let written = writeln!(file, "{}", std::process::id());
+                written.map_err(|why| StoreError::io("locking", &self.lock_path(), &why))?;
+                return Ok(Lock { _file: file });
+            }
+            let pid = holder(&file);
+            // What stood there the first time may be of one who is gone.
+            if pid.is_some() && pid == said {
+                break;
+            }
+            said = pid;
+            std::thread::sleep(limits::LOCK_PAUSE);
         }
-        file.set_len(0).map_err(failed)?;
-        file.rewind().map_err(failed)?;
-        writeln!(file, "{}", std::process::id()).map_err(failed)?;
-        Ok(Lock { _file: file })
+        Err(StoreError::Busy { pid: said })
+    }
+
+    /// Takes the lock for a moment, and namelessly; none if somebody has it.
+    pub(crate) fn pass_through(&self) -> Result<Option<Lock>, StoreError> {
+        let file = self.lock_file()?;
+        Ok(self.try_lock(&file)?.then_some(Lock { _file: file }))
+    }
+
+    fn lock_path(&self) -> PathBuf {
+        self.path.join("lazaret.lock")
+    }
+
+    fn lock_file(&self) -> Result<File, StoreError> {
+        let path = self.lock_path();
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+        file.map_err(|why| StoreError::io("locking", &path, &why))
+    }
+
+    /// Whether the lock was to be had. If so, nobody's name stands in it any more.
+    fn try_lock(&self, file: &File) -> Result<bool, StoreError> {
+        let failed = |why| StoreError::io("locking", &self.lock_path(), &why);
+        match file.try_lock() {
+            Ok(()) => file.set_len(0).map(|()| true).map_err(failed),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(why)) => Err(failed(why)),
+        }
     }
 
     /// Makes the database's file, empty and closed to others, if there is none; SQLite gives its log the same mode.
@@ -125,18 +150,12 @@ impl Root {
     }
 }
 
-/// Who has the lock. Whoever has just taken it is about to say so.
+/// Who has the lock. None if that one has just taken it and is about to say so, or passes through.
 fn holder(lock: &File) -> Option<u32> {
-    (0..20).find_map(|_| {
-        let mut text = [0; 16];
-        let read = lock.read_at(&mut text, 0).unwrap_or_default();
-        let said = str::from_utf8(&text[..read]).ok().and_then(|text| text.strip_suffix('\n'));
-        let pid = said.and_then(|pid| pid.parse().ok());
-        pid.or_else(|| {
-            std::thread::sleep(Duration::from_millis(5));
-            None
-        })
-    })
+    let mut text = [0; 16];
+    let read = lock.read_at(&mut text, 0).unwrap_or_default();
+    let said = str::from_utf8(&text[..read]).ok()?.strip_suffix('\n')?;
+    said.parse().ok()
 }
 
 /// Refuses what others may open, or what is another's.

@@ -68,6 +68,24 @@ fn a_second_process_is_told_who_has_it() {
 }
 
 #[test]
+fn one_who_passes_through_is_waited_for() {
+    let dir = dir();
+    drop(open(dir.path()));
+    // As a command that only reads holds it, while it brings a crashed process's commits into the tables.
+    let lock = fs::File::options().write(true).open(dir.path().join("lazaret.lock")).unwrap();
+    lock.try_lock().unwrap();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| Store::open(dir.path(), || 7).map(drop));
+        // The name of one who is gone stands in it until now.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        lock.set_len(0).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        drop(lock);
+        waits.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn open_to_others_is_refused() {
     let dir = dir();
     drop(open(dir.path()));

@@ -39,7 +39,7 @@ use inject::{At, Bench, CONTROL, FAULTS, Fault, plain};
 use scene::{Scene, Step, Words};
 
 /// Places of a kind of which a scene has more than this are tried evenly spread; flushes are all tried.
-const SOME: u64 = 8;
+const SOME: u64 = 5;
 
 /// As many runs at once.
 const THREADS: usize = 2;

@@ -131,7 +131,7 @@ fn mail_waits_while_everything_is_stopped() {
     let id = scene.question();
     scene.done(&["approvals", "approve", &id]);
     // Its answer is asked for too; until then the turn of `b` is not over.
-    let id = scene.question();
+    let id = scene.question_after(&id);
     scene.done(&["kill", "all"]);
     assert_eq!(turn.end().code, 0, "a's own turn was over");
     assert_eq!(scene.run(&["approvals", "deny", &id]).code, 9);

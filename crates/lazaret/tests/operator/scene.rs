@@ -83,9 +83,15 @@ impl Scene {
 
     /// The question that waits.
     pub(crate) fn question(&self) -> String {
+        self.question_after("")
+    }
+
+    /// The question that waits when this one is answered; an answered one lies there until its turn has seen the answer.
+    pub(crate) fn question_after(&self, answered: &str) -> String {
         until("a question waits", || {
             let waiting = self.json(&["approvals", "list"]);
-            Some(waiting.get(0)?.get("id")?.as_str()?.to_owned())
+            let mut ids = waiting.as_array()?.iter().filter_map(|question| question.get("id")?.as_str());
+            ids.find(|id| *id != answered).map(str::to_owned)
         })
     }
 
