@@ -18,5 +18,6 @@ pub mod wasi;
 pub use admit::{Admitted, Inadmissible, Program};
 pub use awake::Awake;
 pub use engine::Engine;
+pub use native::writing::begin_writing;
 pub use state::{Change, State};
-pub use turn::{Ran, Terms, World};
+pub use turn::{Leftover, Ran, Terms, World};

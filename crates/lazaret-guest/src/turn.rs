@@ -284,6 +284,17 @@ pub fn run(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn W
     start(program, state, terms, world).0
 }
 
+/// As [`run`], for whoever has a better moment to take the instance down. The state can't change before that.
+pub fn run_and_leave(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn World>) -> (Ran, Leftover) {
+    let (ran, live) = start(program, state, terms, world);
+    (ran, Leftover { _live: live })
+}
+
+/// The instance of a turn that is over. Nothing can be done with it but to drop it.
+pub struct Leftover {
+    _live: Option<Live>,
+}
+
 /// Takes one turn on a fresh instance. The instance comes back too if it can take another: if it is a durable agent's and
 /// the turn replied.
 pub(crate) fn start(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn World>) -> (Ran, Option<Live>) {

@@ -1,6 +1,6 @@
 //! The names of errors, for programs. They stay the same from release to release.
 
-use lazaret_store::StoreError;
+use lazaret_store::{StoreError, Unscheduled};
 
 use crate::asking::Unanswerable;
 use crate::error::HostError;
@@ -57,7 +57,8 @@ impl HostError {
             Self::MailboxFull { .. } => "mailbox-full",
             Self::Draining(_) => "stopping",
             Self::NotRunning { .. } => "not-running",
-            Self::Schedule(_) | Self::Schedules(_) => "bad-schedule",
+            Self::Schedule(_) => "bad-schedule",
+            Self::Schedules(_) => "too-many-schedules",
         }
     }
 }
@@ -72,6 +73,12 @@ fn of_store(why: &StoreError) -> &'static str {
         StoreError::NameTaken { .. } => "name-taken",
         StoreError::NoSuchAgent { .. } => "no-agent",
         StoreError::MailboxFull { .. } | StoreError::MailboxHeavy { .. } => "mailbox-full",
+        StoreError::Schedule { why, .. } => match why {
+            Unscheduled::Taken => "schedule-taken",
+            Unscheduled::Full => "too-many-schedules",
+            Unscheduled::Absent => "no-schedule",
+            Unscheduled::Fired(_) => "store",
+        },
         StoreError::NoSuchEntry { .. } => "no-entry",
         StoreError::Corrupt { .. } | StoreError::Damaged { .. } | StoreError::Broken { .. } => "damaged",
         _ => "store",

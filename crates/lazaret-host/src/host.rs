@@ -20,7 +20,7 @@ use crate::asking::{Approvals, Person};
 use crate::books;
 use crate::drill::Drill;
 use crate::error::HostError;
-use crate::limits::WARM_BYTES;
+use crate::limits::{LET_GO_BYTES, WARM_BYTES};
 use crate::observe::Observer;
 use crate::present::Station;
 use crate::rules::Rules;
@@ -124,7 +124,7 @@ impl Host {
 
     /// Opens a data root with other settings.
     pub fn open_with(root: &Path, settings: Settings) -> Result<Self, HostError> {
-        let store = Arc::new(Store::open(root, now_ms)?);
+        let store = Arc::new(Store::open_ahead(root, now_ms, lazaret_guest::begin_writing)?);
         if let Some(by) = &settings.stop_spending {
             stop_spending(root, by)?;
         }
@@ -139,6 +139,7 @@ impl Host {
             patience_ms: settings.patience_ms,
             store: store.clone(),
             promises: Arc::default(),
+            acts: Arc::default(),
         };
         station.note()?;
         Ok(Self {
@@ -240,7 +241,7 @@ impl Host {
             slots.iter().filter_map(|slot| slot.try_lock().ok()).filter(|slot| slot.warm.is_some()).collect();
         free.sort_by_key(|slot| slot.used);
         for mut oldest in free {
-            if self.warm_bytes.load(Ordering::Relaxed) <= WARM_BYTES {
+            if self.warm_bytes.load(Ordering::Relaxed) <= WARM_BYTES - LET_GO_BYTES {
                 return;
             }
             self.take_warm(&mut oldest);

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acts;
 mod agents;
 mod answer;
 mod asking;
@@ -31,6 +32,7 @@ mod rules;
 mod runs;
 pub mod schedule;
 mod schedules;
+mod scores;
 pub mod supervisor;
 mod switchboard;
 mod trust;
@@ -52,6 +54,7 @@ pub use replay::{Replayer, Source, Verdict};
 pub use revocations::{InForce, change_trust, conduct_of, events_of, is_told};
 pub use rules::read_rules;
 pub use schedules::{Scheduled, schedules};
+pub use scores::{TrustTold, Trusted};
 pub use supervisor::{Drained, Pace, Supervisor};
 pub use switchboard::{set_switch, switches};
 pub use turns::Turn;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use lazaret_store::{AgentRow, AgentState};
+
 /// What an agent is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Life {
@@ -79,6 +81,18 @@ impl Life {
         Self::Revoked,
         Self::Dead,
     ];
+
+    /// What an agent is, as far as the disk tells: whether it takes a turn is known only to who runs it.
+    pub fn of(row: &AgentRow, revoked: bool) -> Self {
+        match row.state {
+            AgentState::Removed => Self::Dead,
+            _ if revoked => Self::Revoked,
+            AgentState::Quarantined => Self::Quarantined,
+            AgentState::InDoubt => Self::InDoubt,
+            AgentState::Asleep if row.turn == 0 => Self::New,
+            AgentState::Asleep => Self::Asleep,
+        }
+    }
 
     /// As people read it.
     pub fn name(self) -> &'static str {

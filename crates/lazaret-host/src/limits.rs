@@ -4,6 +4,10 @@
 /// are let go and wake from disk.
 pub(crate) const WARM_BYTES: usize = 512 << 20;
 
+/// So much more is let go at once: to find the longest unused ones all agents are looked at, and that must not happen at the
+/// end of every turn.
+pub(crate) const LET_GO_BYTES: usize = WARM_BYTES / 8;
+
 /// Programs that stay compiled in memory.
 pub(crate) const WARM_PROGRAMS: usize = 64;
 
@@ -71,5 +75,13 @@ pub(crate) const HELD_LOOK_MS: u64 = 250;
 /// How often somebody looks whether a revoked agent was restored: nobody waits for it more urgently than a person does.
 pub(crate) const CLOSED_LOOK_MS: u64 = 500;
 
+/// Whoever stops agents waits so long for what they are in the middle of. What takes its time looks every few milliseconds
+/// whether it was stopped; a disk may be slower than that.
+pub(crate) const SETTLE_MS: u64 = 10_000;
+
 /// The wall clock may be set: it is looked at again after this, however far off the next schedule is.
 pub(crate) const CLOCK_LOOK_MS: u64 = 60_000;
+
+/// Changed pages up to which a turn's memory is tidied up while the disk works: that takes less time than the disk does, so
+/// nobody whose turn is in the same commit waits for it.
+pub(crate) const TIDIED_MEANWHILE: usize = 64;

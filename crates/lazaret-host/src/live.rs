@@ -19,6 +19,7 @@ use lazaret_gate::{
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
 
+use crate::acts::Acting;
 use crate::observe::{Lasted, Timing};
 use crate::present::{Esteem, Present, Station};
 use crate::promises::Promised;
@@ -62,6 +63,7 @@ pub(crate) struct Live {
     account: Account,
     at: Point,
     meter: Meter,
+    acts: Acting,
     begun: Instant,
     timings: Vec<Timing>,
     present: Present,
@@ -87,7 +89,7 @@ pub(crate) struct Traces {
 }
 
 impl Live {
-    pub(crate) fn new(plan: Plan, station: &Station, outside: Outside) -> Self {
+    pub(crate) fn new(plan: Plan, station: &Station, outside: Outside, acts: Acting) -> Self {
         #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
         let begun = Instant::now();
         let known = Recorded::part(plan.resume.tape, plan.resume.rulings);
@@ -100,6 +102,7 @@ impl Live {
             caps: plan.caps,
             account: plan.account,
             at: present.point(),
+            acts,
             begun,
             timings: Vec::new(),
             present,
@@ -158,6 +161,7 @@ impl Live {
 impl World for Live {
     #[expect(clippy::disallowed_methods, reason = "what an ask took is measured on a real clock")]
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
+        let _act = self.acts.begin();
         let after = self.begun.elapsed();
         let mut caller = Caller {
             agent: &self.agent,

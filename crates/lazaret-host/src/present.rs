@@ -13,8 +13,10 @@ use lazaret_gate::trust::{self, Conduct, Score, TrustChange};
 use lazaret_gate::{AgentId, Circumstance, Circumstances, Digest, Halt, Rulebook};
 use lazaret_store::{Batch, Change, Store, StoreError};
 
+use crate::acts::Acts;
 use crate::asking::{self, Approvals, Asking, Person};
 use crate::books;
+use crate::limits::SETTLE_MS;
 use crate::promises::Promises;
 use crate::rules::Rules;
 
@@ -35,6 +37,7 @@ pub(crate) struct Station {
     pub(crate) patience_ms: u64,
     pub(crate) store: Arc<Store>,
     pub(crate) promises: Arc<Promises>,
+    pub(crate) acts: Arc<Acts>,
 }
 
 type FindBook = Box<dyn FnMut(&Digest) -> Result<Arc<Rulebook>, String> + Send>;
@@ -143,6 +146,15 @@ impl Station {
         let revoked = self.rules.standing(agent, (None, None)).0?;
         let detail = format!("{}; {}", revoked.say(agent), revoked.remedy(agent));
         Some(Stop { cause: Cause::Revoked, detail })
+    }
+
+    /// Waits until nothing is under way any more of what is stopped: from there on no effect of it happens. False if something
+    /// can't be cut off in time; then its record says that it went on.
+    pub(crate) fn settle(&self) -> bool {
+        // Looked at before anything is waited for: whoever acts later sees what is seen here.
+        let all = self.rules.switches().all.is_some();
+        let stopped = |agent: &AgentId| all || self.rules.standing(agent, (None, None)).0.is_some();
+        self.acts.settle(stopped, Duration::from_millis(SETTLE_MS))
     }
 
     /// What holds now. A rulebook that is new is in the journal before anything is judged by it.

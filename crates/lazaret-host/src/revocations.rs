@@ -210,10 +210,15 @@ impl Roll {
     /// What the journal doesn't have of a file that is read for the first time.
     fn unrecorded(&self, register: &Register) -> Vec<TrustEvent> {
         let (mut was, mut last) = (Revocations::default(), BTreeMap::new());
+        // Of the others the rows say all: a file may speak of everybody, and everybody waits meanwhile.
+        let told: BTreeSet<&AgentId> = register.events.iter().map(|event| &event.agent).collect();
         for agent in register.agents() {
             let Ok(Some(row)) = self.store.agent(agent) else { continue };
             was.bases.extend(row.base.map(|base| (agent.clone(), base)));
             was.revoked.extend(row.revoked.map(|revoked| (agent.clone(), revoked)));
+            if !told.contains(agent) {
+                continue;
+            }
             let events = events_of(&self.store, agent).unwrap_or_default();
             let known = |event: &TrustEvent| register.events.iter().rposition(|other| other == event);
             // The last of its events that is on record; those before it are, too.
@@ -237,10 +242,10 @@ impl Roll {
         let again = || {
             let same = |old: &TrustEvent| old.change == TrustChange::Mismatch && old.turn == event.turn;
             let events = events_of(&self.store, &event.agent).unwrap_or_default();
-            event.change == TrustChange::Mismatch
-                && (events.iter().any(same) || self.news.iter().any(|old| old.agent == event.agent && same(old)))
+            events.iter().any(same) || self.news.iter().any(|old| old.agent == event.agent && same(old))
         };
-        if known && !again() {
+        // Read from the journal only where it matters: a thousand may be revoked at once, and everybody waits meanwhile.
+        if known && (event.change != TrustChange::Mismatch || !again()) {
             self.news.push(event);
         }
     }

@@ -2,7 +2,7 @@
 
 use lazaret_gate::AgentId;
 use lazaret_gate::record::{Body, Divergence, Ending, TurnRecord};
-use lazaret_gate::trust::{Conduct, Revoked, Score, TrustChange, TrustEvent};
+use lazaret_gate::trust::{self, Conduct, Revoked, Score, TrustChange, TrustEvent};
 use lazaret_guest::Ran;
 use lazaret_store::{AgentRow, Change};
 
@@ -58,6 +58,12 @@ impl Host {
     /// What a turn's rules are told of the agent.
     pub(crate) fn esteem(&self, row: &AgentRow) -> Result<Esteem, HostError> {
         Ok(Esteem { conduct: self.conduct(&row.agent, row.conduct)?, base: row.base })
+    }
+
+    /// The score that its conduct gives an agent, whether it is revoked or not.
+    pub(crate) fn by_conduct(&self, row: &AgentRow) -> Result<Score, HostError> {
+        let (_, base) = self.station.rules.standing(&row.agent, (None, row.base));
+        Ok(trust::score(&self.conduct(&row.agent, row.conduct)?, base.unwrap_or(Score::START)))
     }
 
     /// How an agent has behaved: as its row says, or counted anew if the row is from before anybody counted.

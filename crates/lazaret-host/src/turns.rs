@@ -10,12 +10,12 @@ use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
 use lazaret_gate::outcome::Entry;
 use lazaret_gate::record::{Body, Ending, InDoubt, Judged, Message, TurnRecord};
 use lazaret_gate::{AgentId, Digest, Halt, Rulings};
-use lazaret_guest::{Ran, State, Terms, turn};
-use lazaret_store::{AgentRow, AgentState, Batch, Change};
+use lazaret_guest::{Leftover, Ran, State, Terms, turn};
+use lazaret_store::{AgentRow, AgentState, Batch, Change, Placed};
 
 use crate::error::HostError;
 use crate::host::{Host, Slot, lock};
-use crate::limits::DELIVERIES;
+use crate::limits::{DELIVERIES, TIDIED_MEANWHILE};
 use crate::live::{Live, Plan, Resume, Traces};
 use crate::quarantine::streak_after;
 
@@ -149,13 +149,17 @@ impl Host {
             esteem: self.esteem(&row)?,
             resume,
         };
-        let world = Box::new(Live::new(plan, &self.station, self.outside(&row.agent)));
-        let ran = turn::run(&program, &state, &Terms { input: &input, budget: &row.budget }, world);
+        let actor = self.station.acts.enter(&row.agent);
+        let world = Box::new(Live::new(plan, &self.station, self.outside(&row.agent), actor.acts.clone()));
+        let terms = Terms { input: &input, budget: &row.budget };
+        let (ran, leftover) = turn::run_and_leave(&program, &state, &terms, world);
+        // What a turn leaves behind is an act like its effects.
+        let _act = actor.acts.begin();
         let ran = self.unless_revoked(&row.agent, ran);
         self.drilled(&row.agent);
         // A switch that stopped it comes before it in the journal.
         self.station.note()?;
-        self.finish(slot, row, message, input, state, ran)
+        self.finish(slot, row, message, input, state, (ran, leftover))
     }
 
     /// Commits a turn that came to an end; says why for one that didn't.
@@ -166,7 +170,7 @@ impl Host {
         message: u64,
         input: Message,
         mut state: State,
-        ran: Ran,
+        (ran, leftover): (Ran, Leftover),
     ) -> Result<Turn, HostError> {
         let world: Box<dyn Any> = ran.world;
         let traces =
@@ -213,19 +217,45 @@ impl Host {
         changes.push(self.behaved(&agent, row.conduct, &record)?);
         changes.push(Change::Turned { agent, turn: record.turn, image: image_after, account, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
-        let placed = self.store.commit_entries(&entry, changes)?;
+        let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
+        let placed = self.commit_turn(&entry, changes, &mut state, leftover, ran.change)?;
         let [Body::Turn(record)] = entry else { return Err(HostError::Halted("its record was lost".into())) };
         let placed = placed.first().ok_or_else(|| HostError::Halted("the journal gave it no place".into()))?;
-        let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
-        // Only now is the change true; a commit that failed leaves the state to be woken anew.
-        if let Some(change) = ran.change {
-            state.settle(change)?;
-        }
         if let Some(image) = image_after {
             self.keep_warm(slot, image, state);
         }
         let turn = Turn { seq: placed.seq, hash: placed.hash, record: *record, pages, rulings, warnings };
         Ok(self.observed(turn, &lasted))
+    }
+
+    /// Commits a turn, and tidies up after it: its instance is taken down and its change written into the heaps. While the
+    /// disk works there is time for that.
+    ///
+    /// The change is true only if the commit succeeds. If it fails, the state is dropped and the old image woken anew, so it
+    /// does no harm that the heaps have it already.
+    fn commit_turn(
+        &self,
+        entry: &[Body],
+        changes: Vec<Change>,
+        state: &mut State,
+        leftover: Leftover,
+        change: Option<lazaret_guest::Change>,
+    ) -> Result<Vec<Placed>, HostError> {
+        let brief = change.as_ref().is_none_or(|change| change.pages() <= TIDIED_MEANWHILE);
+        let mut rest = Some((leftover, change));
+        let mut tidy = || match rest.take() {
+            Some((leftover, change)) => {
+                // The heaps can be written to when nothing has them mapped.
+                drop(leftover);
+                change.map_or(Ok(()), |change| state.settle(change))
+            }
+            None => Ok(()),
+        };
+        let mut tidied = Ok(());
+        let placed =
+            self.store.commit_entries_while(entry, changes, || tidied = if brief { tidy() } else { Ok(()) })?;
+        tidied.and_then(|()| tidy())?;
+        Ok(placed)
     }
 
     /// Whoever was removed or revoked meanwhile gets no mail.

@@ -28,14 +28,14 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Writes a group as one commit and answers each batch.
-    pub(crate) fn commit(&mut self, group: Vec<Prepared>) -> Vec<Answer> {
+    /// Writes a group as one commit and answers each batch. `meanwhile` is called while the disk works, if it comes to that.
+    pub(crate) fn commit(&mut self, group: Vec<Prepared>, meanwhile: &mut dyn FnMut()) -> Vec<Answer> {
         let count = group.len();
-        self.write(group).unwrap_or_else(|why| vec![Err(why); count])
+        self.write(group, meanwhile).unwrap_or_else(|why| vec![Err(why); count])
     }
 
     /// `Err` means that nothing of the group counts.
-    fn write(&mut self, group: Vec<Prepared>) -> Result<Vec<Answer>, StoreError> {
+    fn write(&mut self, group: Vec<Prepared>, meanwhile: &mut dyn FnMut()) -> Result<Vec<Answer>, StoreError> {
         let (begun, batches) = (Instant::now(), group.len());
         self.pending.room()?;
         let room = group.iter().map(Prepared::size).sum();
@@ -48,7 +48,7 @@ impl Desk {
         let bytes = draft.finish()?;
         let Draft { tip, rows, written, mail, .. } = draft;
         let place = self.place(Redo::padded(bytes.len()))?;
-        let frame = self.redo.append(place, bytes)?;
+        let frame = self.redo.append(place, bytes, meanwhile)?;
         // From here on it is true.
         self.tip = tip;
         let (applied, _) = self.pending.progress();

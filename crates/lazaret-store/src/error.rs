@@ -8,6 +8,8 @@ use lazaret_gate::entry::Broken;
 use lazaret_gate::{AgentId, Digest};
 use rusqlite::ErrorCode;
 
+use crate::schedules::Unscheduled;
+
 /// Why the store didn't do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
@@ -186,7 +188,7 @@ pub enum StoreError {
         /// Which.
         schedule: String,
         /// Why not.
-        why: String,
+        why: Unscheduled,
     },
     /// It was answered already, or never sent.
     #[error("no message {message} waits for `{agent}`")]

@@ -54,6 +54,8 @@ pub use agents::{AgentRow, AgentState, NewAgent, Standing};
 pub use batch::{Batch, Change, Done, Placed};
 pub use error::StoreError;
 pub use reader::Reader;
+pub use redo::Ahead;
+pub use schedules::Unscheduled;
 pub use told::{Committed, Listener};
 pub use verify::Verified;
 pub use writer::Ticket;
@@ -102,9 +104,15 @@ impl Deref for Store {
 impl Store {
     /// Opens a data root to write, making what isn't there yet. `now` gives milliseconds since 1970.
     pub fn open(path: &Path, now: fn() -> u64) -> Result<Self, StoreError> {
+        Self::open_ahead(path, now, |_, _, _| {})
+    }
+
+    /// As [`Self::open`], with something that can begin a write before it is flushed. See [`Ticket::wait_while`].
+    pub fn open_ahead(path: &Path, now: fn() -> u64, ahead: Ahead) -> Result<Self, StoreError> {
         let root = Root::prepare(path)?;
         let lock = root.lock()?;
-        let (tables, redo, key) = take_up(&root)?;
+        let (tables, mut redo, key) = take_up(&root)?;
+        redo.begin_with(ahead);
         let number = tables.head.applied;
         let checkpoint = tables.last_checkpoint()?;
         let Head { hash, agents, checkpoints, messages, .. } = tables.head;
@@ -177,6 +185,16 @@ impl Store {
         self.writer.queue(Prepared::new(entries, changes)?).wait()
     }
 
+    /// As [`Self::commit_entries`], with something to do while the disk works: see [`Ticket::wait_while`].
+    pub fn commit_entries_while(
+        &self,
+        entries: &[Body],
+        changes: Vec<Change>,
+        meanwhile: impl FnOnce(),
+    ) -> Result<Vec<Placed>, StoreError> {
+        self.writer.queue(Prepared::new(entries, changes)?).wait_while(meanwhile)
+    }
+
     /// Puts a batch in line, to be written with the others that are.
     pub fn commit_async(&self, batch: Batch) -> Result<Ticket, StoreError> {
         Ok(self.writer.queue(Prepared::new(&batch.entries, batch.changes)?))
@@ -202,7 +220,7 @@ impl Drop for Store {
 fn begin(desk: &mut Desk, key: &HostKey) -> Result<(), StoreError> {
     let genesis = Genesis { format: JOURNAL_FORMAT.to_owned(), key: key.verifier().to_text() };
     let batch = Prepared::new(&[Body::Genesis(genesis)], vec![Change::Checkpoint])?;
-    desk.commit(vec![batch]).pop().unwrap_or(Err(StoreError::Closed))?;
+    desk.commit(vec![batch], &mut || {}).pop().unwrap_or(Err(StoreError::Closed))?;
     Ok(())
 }
 

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -169,7 +170,11 @@ pub(crate) struct Redo {
     /// A write failed, and what was written may lie here.
     doubtful: Option<u64>,
     commits: u64,
+    ahead: Ahead,
 }
+
+/// Begins to write a part of a file (start and length) to disk, and doesn't wait. It need not do anything.
+pub type Ahead = fn(BorrowedFd<'_>, u64, u64);
 
 impl Redo {
     /// Begins the log anew. Everything in it must be safe in the database.
@@ -185,7 +190,12 @@ impl Redo {
         }
         file.set_len(0).map_err(failed)?;
         let (live, at, len, commits) = (VecDeque::new(), 0, 0, 0);
-        Ok(Self { path, file, key, number, mark, at, len, live, doubtful: None, commits })
+        Ok(Self { path, file, key, number, mark, at, len, live, doubtful: None, commits, ahead: |_, _, _| {} })
+    }
+
+    /// Has this begin what is then flushed.
+    pub(crate) fn begin_with(&mut self, ahead: Ahead) {
+        self.ahead = ahead;
     }
 
     /// Bytes of frames that are needed.
@@ -213,7 +223,14 @@ impl Redo {
 
     /// Writes a frame where [`Self::place`] said, and flushes it. The buffer begins with [`HEADER`] bytes of room. After
     /// an error nothing of it is in the log, or will be before anything else is.
-    pub(crate) fn append(&mut self, start: u64, mut bytes: Vec<u8>) -> Result<Arc<Frame>, StoreError> {
+    ///
+    /// `meanwhile` is called when the frame is on its way to the disk and before it is waited for, if it gets so far.
+    pub(crate) fn append(
+        &mut self,
+        start: u64,
+        mut bytes: Vec<u8>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Arc<Frame>, StoreError> {
         self.settle()?;
         let (number, before, end) = (self.number + 1, self.mark, bytes.len());
         let steps = bytes.get(HEADER..).ok_or_else(|| StoreError::bad("a commit of nothing"))?;
@@ -225,7 +242,7 @@ impl Redo {
         let header = [&MAGIC[..], &number.to_le_bytes(), &len, &before, &mark].concat();
         bytes[..HEADER].copy_from_slice(&header);
         bytes.resize(Self::padded(end), 0);
-        if let Err(why) = self.put(start, &bytes) {
+        if let Err(why) = self.put(start, &bytes, meanwhile) {
             self.doubtful = Some(start);
             // If this fails as well, the next commit tries again.
             let _ = self.settle();
@@ -237,7 +254,7 @@ impl Redo {
         Ok(Arc::new(Frame { number, before, mark, bytes, end }))
     }
 
-    fn put(&mut self, start: u64, bytes: &[u8]) -> std::io::Result<()> {
+    fn put(&mut self, start: u64, bytes: &[u8], meanwhile: &mut dyn FnMut()) -> std::io::Result<()> {
         let end = start + bytes.len() as u64;
         if end > self.len && self.commits >= LOG_STEP_AFTER && end < LOG_RING {
             // A flush that doesn't move a file's end is several times faster. That there is no room for it is no harm.
@@ -248,6 +265,8 @@ impl Redo {
         }
         self.file.write_all_at(bytes, start)?;
         self.len = self.len.max(end);
+        (self.ahead)(self.file.as_fd(), start, bytes.len() as u64);
+        meanwhile();
         self.file.sync_data()
     }
 
@@ -287,7 +306,7 @@ mod tests {
     fn append(redo: &mut Redo, len: usize) -> Result<Arc<Frame>, u64> {
         let bytes = vec![redo.number as u8; HEADER + len];
         let place = redo.place(Redo::padded(bytes.len()))?;
-        Ok(redo.append(place, bytes).expect("room on the disk"))
+        Ok(redo.append(place, bytes, &mut || {}).expect("room on the disk"))
     }
 
     /// The numbers of the frames that are found after one of them.

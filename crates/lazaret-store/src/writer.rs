@@ -61,7 +61,19 @@ impl Ticket {
 
     /// As [`Self::wait`], and tells the numbers of messages too.
     pub fn finish(self) -> Answer {
-        self.line.serve(Some(&self.slot))
+        self.line.serve(Some(&self.slot), &mut || {})
+    }
+
+    /// As [`Self::wait`]. `meanwhile` is something that would have to be done afterwards anyway: it is called once or not at
+    /// all, while the disk works.
+    pub fn wait_while(self, meanwhile: impl FnOnce()) -> Result<Vec<Placed>, StoreError> {
+        let mut meanwhile = Some(meanwhile);
+        let mut once = || {
+            if let Some(meanwhile) = meanwhile.take() {
+                meanwhile();
+            }
+        };
+        self.line.serve(Some(&self.slot), &mut once).map(|done| done.entries)
     }
 }
 
@@ -80,7 +92,7 @@ impl Drop for Sitting<'_> {
 
 impl Line {
     /// Waits for an answer, writing groups oneself as long as the desk is free. Without a slot: until nobody waits.
-    fn serve(&self, slot: Option<&Slot>) -> Answer {
+    fn serve(&self, slot: Option<&Slot>, meanwhile: &mut dyn FnMut()) -> Answer {
         let mut state = lock(&self.state);
         loop {
             if let Some(answer) = slot.and_then(|slot| lock(slot).take()) {
@@ -101,10 +113,19 @@ impl Line {
                     let many = many.count().max(1).min(state.queue.len());
                     let (group, slots): (Vec<_>, Vec<_>) = state.queue.drain(..many).unzip();
                     drop(state);
-                    self.sit(desk, group, &slots);
+                    self.sit(desk, group, &slots, meanwhile);
                     state = lock(&self.state);
                 }
-                Place::Taken => state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Place::Taken => {
+                    drop(state);
+                    meanwhile();
+                    state = lock(&self.state);
+                    // What was waited for may have come meanwhile: then there is nothing more to be told of.
+                    let over = slot.is_some_and(|slot| lock(slot).is_some()) || !matches!(state.desk, Place::Taken);
+                    if !over {
+                        state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    }
+                }
                 Place::Gone => {
                     state.desk = Place::Gone;
                     return Err(StoreError::Closed);
@@ -113,11 +134,11 @@ impl Line {
         }
     }
 
-    fn sit(&self, desk: Box<Desk>, group: Vec<Prepared>, slots: &[Arc<Slot>]) {
+    fn sit(&self, desk: Box<Desk>, group: Vec<Prepared>, slots: &[Arc<Slot>], meanwhile: &mut dyn FnMut()) {
         // While the desk works it is out of the sitting: if it doesn't come back, it is gone.
         let mut sitting = Sitting { line: self, desk: None };
         let mut desk = desk;
-        let answers = desk.commit(group);
+        let answers = desk.commit(group, meanwhile);
         for (slot, answer) in slots.iter().zip(answers) {
             *lock(slot) = Some(answer);
         }
@@ -142,7 +163,7 @@ impl Writer {
 
     /// Writes what is in line, takes the desk away and lays everything into the tables.
     pub(crate) fn close(&mut self) {
-        let _ = self.line.serve(None);
+        let _ = self.line.serve(None, &mut || {});
         let desk = std::mem::replace(&mut lock(&self.line.state).desk, Place::Gone);
         self.line.moved.notify_all();
         let tables = self.applier.close();

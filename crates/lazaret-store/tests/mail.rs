@@ -14,7 +14,7 @@ use lazaret_gate::Bytes;
 use lazaret_gate::record::{Body, Message};
 use lazaret_gate::schedule::{Missed, ScheduleAdded, ScheduleFired, ScheduleRemoved, When};
 use lazaret_store::limits::{MAX_MAILBOX, MAX_MAILBOX_BYTES, MAX_SCHEDULES};
-use lazaret_store::{Batch, Change, StoreError};
+use lazaret_store::{Batch, Change, StoreError, Unscheduled};
 
 #[test]
 fn messages_are_numbered_and_the_oldest_is_told_before_and_after_the_tables_have_it() {
@@ -91,10 +91,11 @@ fn a_schedule_fires_once_for_a_due_time_and_all_of_it_is_on_record() {
     let store = open(dir.path());
     store.commit(creation("a")).unwrap();
     store.commit(added("x")).unwrap();
-    assert!(matches!(store.commit(added("x")), Err(StoreError::Schedule { .. })));
+    assert!(matches!(store.commit(added("x")), Err(StoreError::Schedule { why: Unscheduled::Taken, .. })));
     store.commit(fired("x", 10)).unwrap();
     for due in [5, 9, 10] {
-        assert!(matches!(store.commit(fired("x", due)), Err(StoreError::Schedule { .. })), "{due}");
+        let again = store.commit(fired("x", due));
+        assert!(matches!(again, Err(StoreError::Schedule { why: Unscheduled::Fired(10), .. })), "{due}");
     }
     assert_eq!(store.mailbox_len(&id("a")).unwrap(), 1, "what was refused left no message");
     let row = store.agent(&id("a")).unwrap().unwrap();
@@ -102,11 +103,11 @@ fn a_schedule_fires_once_for_a_due_time_and_all_of_it_is_on_record() {
     for n in 1..MAX_SCHEDULES {
         store.commit(added(&format!("y{n}"))).unwrap();
     }
-    assert!(matches!(store.commit(added("z")), Err(StoreError::Schedule { .. })));
+    assert!(matches!(store.commit(added("z")), Err(StoreError::Schedule { why: Unscheduled::Full, .. })));
     let body = ScheduleRemoved { agent: id("a"), by: "ana".into(), reason: "".into(), schedule: "x".into() };
     let changes = vec![Change::RemoveSchedule { agent: id("a"), name: "x".into() }];
     store.commit(Batch { entries: vec![Body::ScheduleRemoved(body)], changes }).unwrap();
-    assert!(matches!(store.commit(fired("x", 11)), Err(StoreError::Schedule { .. })));
+    assert!(matches!(store.commit(fired("x", 11)), Err(StoreError::Schedule { why: Unscheduled::Absent, .. })));
     // Each kind of entry is found by its columns.
     for (kind, many) in [("schedule-added", MAX_SCHEDULES), ("schedule-fired", 1), ("schedule-removed", 1)] {
         assert_eq!(store.agent_entries(&id("a"), Some(kind), None).unwrap().len(), many);

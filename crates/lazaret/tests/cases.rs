@@ -17,6 +17,7 @@
 mod support {
     pub(crate) mod plain;
     pub(crate) mod script;
+    pub(crate) mod session;
     pub(crate) mod stage;
 }
 #[allow(dead_code, reason = "shared by several tests")]
@@ -167,6 +168,13 @@ fn a_keeper_says_the_same() {
     station::say(&format!("cases with a keeper: {played} played, {} wrong", wrong.len()));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
     assert!(played >= AT_LEAST_KEPT || !only.is_empty(), "{played} cases; there were at least {AT_LEAST_KEPT}");
+}
+
+#[test]
+fn the_readmes_session_is_what_happens() {
+    let bless = std::env::var("LAZARET_BLESS").is_ok_and(|bless| bless == "1");
+    let wrong = support::session::try_document(&station::workspace().join("README.md"), bless);
+    assert!(wrong.is_empty(), "\n{}\nLAZARET_BLESS=1 writes the session anew", wrong.join("\n\n"));
 }
 
 #[test]

@@ -19,7 +19,10 @@ mod http {
     mod door;
     mod events;
     mod figures;
+    mod orders;
     mod routes;
     pub(crate) mod scene;
+    mod schedules;
     mod traces;
+    mod trust;
 }

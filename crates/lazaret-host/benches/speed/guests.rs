@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{Ending, Message};
 use lazaret_gate::{AgentId, Budget, Grants};
 use lazaret_host::{Host, NewAgent, Turn};
@@ -24,6 +25,11 @@ pub(crate) fn asker() -> Vec<u8> {
     wat::parse_str(include_str!("asker.wat")).expect("the guest's text")
 }
 
+/// An agent that is never done; see `busy.wat`.
+pub(crate) fn busy() -> Vec<u8> {
+    wat::parse_str(include_str!("busy.wat")).expect("the guest's text")
+}
+
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -44,10 +50,30 @@ pub(crate) fn agent(name: &str) -> AgentId {
 
 pub(crate) fn create(host: &Host, name: &str, component: &[u8]) -> AgentId {
     let budget = Budget { effects: 100_000, bytes: 64 << 20, ..Budget::default() };
-    let new =
-        NewAgent { agent: agent(name), grants: Grants::basic(), budget, caps: lazaret_gate::ledger::Caps::default() };
+    let new = NewAgent { agent: agent(name), grants: Grants::basic(), budget, caps: Caps::default() };
     host.create(new, component).expect("an agent");
     agent(name)
+}
+
+/// Makes as many agents of one component, called `agent-0` and so on. They share their flushes.
+pub(crate) fn create_many(host: &Host, many: usize, component: &[u8]) -> Vec<AgentId> {
+    const AT_ONCE: usize = 16;
+    let budget = Budget { fuel: 1 << 50, wall_ms: 3_600_000, effects: 100_000, bytes: 64 << 20, ..Budget::default() };
+    let tool = "tool:mail.draft".parse().expect("a grant");
+    let grants = Grants::new(Grants::basic().iter().cloned().chain([tool]).collect());
+    let make = |number: usize| {
+        let (budget, grants) = (budget.clone(), grants.clone());
+        let new = NewAgent { agent: agent(&format!("agent-{number}")), grants, budget, caps: Caps::default() };
+        host.create(new, component).expect("an agent").agent
+    };
+    // The component is compiled once, with the first.
+    let mut agents: Vec<AgentId> = (0..many.min(1)).map(make).collect();
+    std::thread::scope(|scope| {
+        let part = |first: usize| scope.spawn(move || (first..many).step_by(AT_ONCE).map(make).collect::<Vec<_>>());
+        let parts: Vec<_> = (1..=AT_ONCE).map(part).collect();
+        parts.into_iter().for_each(|part| agents.extend(part.join().expect("agents")));
+    });
+    agents
 }
 
 /// Takes one turn that must answer.

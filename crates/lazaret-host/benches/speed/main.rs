@@ -1,8 +1,8 @@
 //! What Lazaret costs, beside what can't be had for less: bare Wasmtime, one flush of a disk, a plain host call.
 //!
 //! `cargo bench -p lazaret-host` measures everything; a word after `--` picks one part: instantiate, durable, heap,
-//! effect, edit, backtest, replay, metering. Every figure stands beside its anchor from the same run. Times of a busy machine mean little; the
-//! ratios hold.
+//! effect, edit, backtest, replay, metering, clients, asleep, awake, revoke. Every figure stands beside its anchor from the
+//! same run. Times of a busy machine mean little; the ratios hold.
 
 #![allow(
     clippy::disallowed_macros,
@@ -15,9 +15,12 @@
 )]
 
 mod bare;
+mod clients;
+mod crowd;
 mod guests;
 mod metering;
 mod replay;
+mod revoke;
 mod rules;
 mod timing;
 mod turns;
@@ -25,7 +28,7 @@ mod turns;
 /// A part of what is measured.
 type Part = (&'static str, fn());
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 12] = [
     ("instantiate", turns::instantiate),
     ("durable", turns::durable),
     ("heap", turns::heap),
@@ -34,9 +37,16 @@ const PARTS: [Part; 8] = [
     ("backtest", rules::backtest),
     ("replay", replay::replay),
     ("metering", metering::metering),
+    ("clients", clients::clients),
+    ("asleep", crowd::asleep),
+    ("awake", crowd::awake),
+    ("revoke", revoke::revoke),
 ];
 
 fn main() {
+    if crowd::is_child() {
+        return crowd::child();
+    }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     for (name, part) in PARTS {
         if wanted.is_empty() || wanted.iter().any(|word| word == name) {

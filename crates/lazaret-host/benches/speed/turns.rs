@@ -48,7 +48,7 @@ pub(crate) fn instantiate() {
 }
 
 /// Bytes that this thread has written so far, and how long it was on a processor.
-fn account() -> (u64, Duration) {
+pub(crate) fn account() -> (u64, Duration) {
     let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/{file}")).expect("the kernel's account");
     let (io, scheduled) = (read("io"), read("schedstat"));
     let written = io.lines().find_map(|line| line.strip_prefix("wchar: ")).and_then(|bytes| bytes.parse().ok());
@@ -57,7 +57,7 @@ fn account() -> (u64, Duration) {
 }
 
 /// A file to write into and flush, as long as need be, so that no flush moves its end.
-struct Raw {
+pub(crate) struct Raw {
     file: File,
     bytes: Vec<u8>,
     at: u64,
@@ -66,15 +66,14 @@ struct Raw {
 const RAW_LEN: u64 = 16 << 20;
 
 impl Raw {
-    fn new(dir: &Path, len: usize) -> Self {
-        let file =
-            File::options().create(true).truncate(true).read(true).write(true).open(dir.join("raw")).expect("a file");
+    pub(crate) fn new(path: &Path, len: usize) -> Self {
+        let file = File::options().create(true).truncate(true).read(true).write(true).open(path).expect("a file");
         file.write_all_at(&vec![0; RAW_LEN as usize], 0).expect("room");
         file.sync_all().expect("a flush");
         Self { file, bytes: vec![1; len], at: 0 }
     }
 
-    fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.at + self.bytes.len() as u64 > RAW_LEN {
             self.at = 0;
         }
@@ -107,7 +106,7 @@ pub(crate) fn durable() {
     let (bytes, ran) = (account().0 - bytes, account().1 - ran);
     // The changed pages are also written to the sleeping heap, which is memory.
     let (bytes, ran) = (bytes / u64::from(ALONE) - (pages / ALONE as usize * PAGE) as u64, ran / ALONE);
-    let mut raw = Raw::new(dir.path(), bytes as usize);
+    let mut raw = Raw::new(&dir.path().join("raw"), bytes as usize);
     let bare = Bare::new(&component);
     let anchor = || {
         raw.flush();

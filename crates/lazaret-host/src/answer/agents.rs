@@ -79,8 +79,7 @@ impl Keeper {
                 rows.retain(|row| all || row.state != AgentState::Removed);
                 let lives = self.supervisor.as_ref().map(|supervisor| supervisor.lives()).unwrap_or_default();
                 let views = rows.into_iter().map(|row| {
-                    let life = lives.get(&row.agent).copied();
-                    let life = life.unwrap_or_else(|| Life::on_disk(&self.host, &row));
+                    let life = self.life(&row, lives.get(&row.agent).copied());
                     view(row, life)
                 });
                 Ok(Reply::Agents(views.collect()))
@@ -166,8 +165,28 @@ impl Keeper {
     /// An agent as it stands, and what it is doing.
     fn view(&self, row: AgentRow) -> AgentView {
         let known = self.supervisor.as_ref().and_then(|supervisor| supervisor.life(&row.agent));
-        let life = known.unwrap_or_else(|| Life::on_disk(&self.host, &row));
+        let life = self.life(&row, known);
         view(row, life)
+    }
+
+    /// What an agent is doing. The disk's word on who may not take turns comes first: the supervisor hears of it a little
+    /// later.
+    fn life(&self, row: &AgentRow, known: Option<Life>) -> Life {
+        let on_disk = Life::on_disk(&self.host, row);
+        known.filter(|_| on_disk.is_idle()).unwrap_or(on_disk)
+    }
+
+    /// Has the supervisor look at agents of whom the disk says something else by now.
+    pub(super) fn nudge_changed(&self) -> Result<(), HostError> {
+        let Some(supervisor) = &self.supervisor else { return Ok(()) };
+        let lives = supervisor.lives();
+        for row in self.host.store.agents()? {
+            let runs = lives.get(&row.agent).map(|life| life.is_idle() || life.is_awake());
+            if runs.is_some_and(|runs| runs != Life::on_disk(&self.host, &row).is_idle()) {
+                self.nudge(&row.agent);
+            }
+        }
+        Ok(())
     }
 
     /// Takes up a turn of this agent that was cut off. Those of others may be under way.

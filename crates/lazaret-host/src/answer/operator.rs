@@ -48,10 +48,15 @@ impl Keeper {
         })))
     }
 
-    /// Looks at the files that others may have changed, and puts into the journal what happened to them.
+    /// Looks at the files that others may have changed, and puts into the journal what happened to them. Whatever was stopped
+    /// by that has stopped when this returns.
     pub(super) fn record(&self) -> Result<Reply, HostError> {
         let (_, switches, _) = self.host.rules();
-        self.host.station.note()?;
+        // Also if it can't be put on record: it is in force.
+        let noted = self.host.station.note();
+        self.host.station.settle();
+        noted?;
+        self.nudge_changed()?;
         Ok(Reply::Switches(switches))
     }
 
@@ -94,7 +99,13 @@ impl Keeper {
         short("a name", &by)?;
         short("a reason", &reason)?;
         let row = self.host.known(&agent)?;
-        let (score, at) = (score.unwrap_or_else(|| row.score()), now().moment.wall_ms);
+        if change == TrustChange::Restored && self.host.revoked(&row).is_none() {
+            // To restore whoever isn't revoked is no event; to have done so by hand is one.
+            self.record()?;
+            self.nudge(&agent);
+            return Ok(Reply::Done);
+        }
+        let (score, at) = (score.map_or_else(|| self.host.by_conduct(&row), Ok)?, now().moment.wall_ms);
         let event = TrustEvent { agent: agent.clone(), change, score, by, at, reason, turn: None };
         change_trust(&self.host.root, &self.host.store, &[event])?;
         // It is in force now; the journal is told by whoever comes first.

@@ -139,8 +139,12 @@ impl Supervisor {
     /// Leaves a message for an agent. It is on disk when this returns; the answer is its number.
     pub fn post(&self, agent: &AgentId, message: Message) -> Result<u64, HostError> {
         let shared = &self.shared;
-        if let Some(life) = shared.life(agent)?.filter(|life| !life.takes_mail()) {
-            return Err(not_running(agent, life));
+        if shared.life(agent)?.is_some_and(|life| !life.takes_mail()) {
+            // Somebody may have restored it by way of a file.
+            shared.look(agent);
+            if let Some(life) = shared.life(agent)?.filter(|life| !life.takes_mail()) {
+                return Err(shared.why_not(agent, life));
+            }
         }
         let number = shared.host.enqueue(agent, message)?;
         shared.hear(&mut lock(&shared.state), Event::Mail { agent: agent.clone() });
@@ -155,7 +159,10 @@ impl Supervisor {
 
     /// What an agent is doing, if it is known here.
     pub fn life(&self, agent: &AgentId) -> Option<Life> {
-        lock(&self.shared.state).core.life(agent)
+        let life = lock(&self.shared.state).core.life(agent)?;
+        let mut pending = self.shared.host.approvals().pending().unwrap_or_default().into_iter();
+        let asked = life.is_awake() && pending.any(|question| question.agent == *agent);
+        Some(if asked { life.next(Happening::Ask).unwrap_or(life) } else { life })
     }
 
     /// What all agents are doing.
@@ -222,10 +229,6 @@ impl Drop for Supervisor {
 
 fn left_waiting(agent: &AgentId, number: u64) -> HostError {
     HostError::Draining(format!("message {number} waits in the mailbox of `{agent}` for the next start"))
-}
-
-fn not_running(agent: &AgentId, life: Life) -> HostError {
-    HostError::NotRunning { agent: agent.clone(), life, help: seams::help(agent, life) }
 }
 
 /// Milliseconds since the machine was started.
@@ -308,9 +311,25 @@ impl Shared {
         let keys: Vec<_> = of_agent.map(|(key, _)| key.clone()).collect();
         for key in keys {
             if let Some(waiter) = state.waiters.remove(&key) {
-                let _ = waiter.try_send(Err(not_running(agent, life)));
+                let _ = waiter.try_send(Err(self.why_not(agent, life)));
             }
         }
+    }
+
+    /// Why an agent takes no turn or no mail. What an operator has to know of it is for the host to say.
+    fn why_not(&self, agent: &AgentId, life: Life) -> HostError {
+        let said = || {
+            let row = self.host.known(agent)?;
+            match (life, row.unfinished) {
+                (Life::InDoubt, Some(turn)) => return self.host.in_doubt(agent, turn),
+                // The breaker's word comes before it is on record.
+                (Life::Quarantined, _) if row.state == AgentState::Quarantined => return self.host.quarantined(agent),
+                (Life::Revoked, _) => self.host.trusted(&row)?,
+                _ => {}
+            }
+            Ok(HostError::NotRunning { agent: agent.clone(), life, help: seams::help(agent, life) })
+        };
+        said().unwrap_or_else(|why| why)
     }
 
     fn send(self: &Arc<Self>, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
@@ -331,26 +350,9 @@ impl Shared {
                 turn
             }
             Claim::Queue => self.wait_in_line(agent, message),
-            // What an operator has to know of it is for the host to say.
-            Claim::Not(Life::InDoubt) => Err(self.in_doubt(agent)?),
-            Claim::Not(Life::Quarantined) => Err(self.host.quarantined(agent)?),
-            Claim::Not(life @ Life::Revoked) => {
-                self.host.trusted(&self.host.known(agent)?)?;
-                Err(not_running(agent, life))
-            }
-            Claim::Not(life) => {
-                self.host.known(agent)?;
-                Err(not_running(agent, life))
-            }
+            Claim::Not(life) => Err(self.why_not(agent, life)),
             Claim::Draining => Err(HostError::Draining("send it again after the next start".to_owned())),
             Claim::Unknown => Err(HostError::NoAgent(agent.to_string())),
-        }
-    }
-
-    fn in_doubt(&self, agent: &AgentId) -> Result<HostError, HostError> {
-        match self.host.known(agent)?.unfinished {
-            Some(turn) => self.host.in_doubt(agent, turn),
-            None => Ok(not_running(agent, Life::InDoubt)),
         }
     }
 

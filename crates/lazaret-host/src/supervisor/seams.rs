@@ -20,14 +20,9 @@ pub(super) fn standing(host: &Host, row: &AgentRow) -> Standing {
 impl Life {
     /// What an agent is, as far as the disk tells.
     pub(crate) fn on_disk(host: &Host, row: &AgentRow) -> Self {
-        match row.state {
-            AgentState::Removed => Self::Dead,
-            _ if host.trusted(row).is_err() => Self::Revoked,
-            AgentState::Quarantined => Self::Quarantined,
-            AgentState::InDoubt => Self::InDoubt,
-            AgentState::Asleep if row.turn == 0 => Self::New,
-            AgentState::Asleep => Self::Asleep,
-        }
+        // One that is gone is asked nothing more.
+        let revoked = row.state != AgentState::Removed && host.trusted(row).is_err();
+        Self::of(row, revoked)
     }
 }
 

@@ -26,6 +26,9 @@ const HEALTHY_MS: u64 = 120_000;
 /// How long what then waits has to be answered.
 const LAST_MS: u64 = 120_000;
 
+/// More than any event leads to at once.
+const MAX_HEARING: u32 = 200;
+
 /// More steps than any history takes.
 const MAX_STEPS: u32 = 100_000;
 
@@ -98,6 +101,8 @@ pub(crate) struct World {
     pub(crate) crashes: u64,
     pub(crate) fired: u64,
     pub(crate) quarantines: u64,
+    /// How many of what the core is told at this moment follow from one another.
+    hearing: u32,
 }
 
 type Verdict = Result<(), String>;
@@ -145,6 +150,7 @@ impl World {
             crashes: 0,
             fired: 0,
             quarantines: 0,
+            hearing: 0,
         }
     }
 
@@ -228,6 +234,10 @@ impl World {
             _ => None,
         };
         let orders = core.on(self.now, event);
+        self.hearing += 1;
+        if self.hearing > MAX_HEARING {
+            return Err(format!("the supervisor goes round in circles: {orders:?}"));
+        }
         for order in orders {
             self.tell(|| format!("{order:?}"));
             match order {
@@ -238,6 +248,7 @@ impl World {
                 }
             }
         }
+        self.hearing -= 1;
         if let (Some(agent), Some(core)) = (told, &self.core) {
             self.watch.compare(&agent, core.life(&agent))?;
         }

@@ -1,5 +1,6 @@
 //! `lazaret agent`
 
+mod lives;
 mod past;
 
 use std::path::PathBuf;
@@ -8,10 +9,12 @@ use clap::Subcommand;
 use lazaret_gate::image::{Image, WASM_PAGE};
 use lazaret_gate::{AgentId, Bytes, Digest, canonical};
 use lazaret_guest::State;
+use lazaret_host::Life;
 use lazaret_link::{AgentRequest, NewAgent, Reply, Request};
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
+use self::lives::Lives;
 use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, whole};
 use super::{crash, open_reader, read_component, turn};
 use crate::cli::Cli;
@@ -158,11 +161,11 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             created.map_err(|why| why.about_component(component))?;
             let row = door.row(name)?;
             ui.progress_done();
-            ui.json(&row_json(&row));
+            ui.json(&row_json(&row, Life::New.name()));
             ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));
             Ok(Code::Done)
         }
-        Command::List { all } => list(&open_reader(cli)?, *all, ui),
+        Command::List { all } => list(&open_reader(cli)?, *all, &Lives::of_all(cli)?, ui),
         Command::Show { name, memory, at, len, number, find } => {
             let reader = open_reader(cli)?;
             let row = reader.agent(name)?.ok_or_else(|| lazaret_host::HostError::NoAgent(name.to_string()))?;
@@ -171,7 +174,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
                 let look = Look { at: *at, len: (*len).min(1 << 20) as usize, number, find: find.as_deref() };
                 return show_memory(&reader, &row, &look, ui);
             }
-            show(&reader, &row, ui)
+            show(&reader, &row, Lives::of_one(cli, name)?.of(&row), ui)
         }
         Command::Send { name, message, input } => {
             let message = input.message(message.as_deref())?;
@@ -211,40 +214,40 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     }
 }
 
-fn row_json(row: &AgentRow) -> serde_json::Value {
+fn row_json(row: &AgentRow, state: &str) -> serde_json::Value {
     json!({
-        "agent": row.agent, "world": row.world, "state": row.state.name(), "turn": row.turn, "component": row.component,
+        "agent": row.agent, "world": row.world, "state": state, "turn": row.turn, "component": row.component,
         "engine": row.engine, "grants": row.grants, "budget": row.budget, "image": row.image, "unfinished": row.unfinished,
         "streak": row.streak,
     })
 }
 
-fn list(reader: &Reader, all: bool, ui: &Ui) -> Result<Code, Failure> {
+fn list(reader: &Reader, all: bool, lives: &Lives, ui: &Ui) -> Result<Code, Failure> {
     let mut rows = reader.agents()?;
     rows.retain(|row| all || row.state != AgentState::Removed);
-    ui.json(&rows.iter().map(row_json).collect::<Vec<_>>());
+    ui.json(&rows.iter().map(|row| row_json(row, lives.of(row))).collect::<Vec<_>>());
     if rows.is_empty() {
         ui.line("no agents; `lazaret agent create NAME COMPONENT` makes one");
         return Ok(Code::Done);
     }
     ui.line(&ui.paint(
         Tone::Strong,
-        &format!("{:<24} {:<11} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT"),
+        &format!("{:<24} {:<20} {:<9} {:>6}  {}", "AGENT", "STATE", "WORLD", "TURNS", "COMPONENT"),
     ));
     for row in &rows {
         let name = cut(row.agent.as_str(), 24);
-        let state = row.state.name();
-        ui.line(&format!("{name:<24} {state:<11} {:<9} {:>6}  {}", row.world.name(), row.turn, row.component.short()));
+        let state = lives.of(row);
+        ui.line(&format!("{name:<24} {state:<20} {:<9} {:>6}  {}", row.world.name(), row.turn, row.component.short()));
     }
     Ok(Code::Done)
 }
 
-fn show(reader: &Reader, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
+fn show(reader: &Reader, row: &AgentRow, life: &str, ui: &Ui) -> Result<Code, Failure> {
     let quarantine = match row.state {
         AgentState::Quarantined => lazaret_host::quarantine_of(reader, &row.agent)?,
         _ => None,
     };
-    let mut said = row_json(row);
+    let mut said = row_json(row, life);
     if let Some(it) = &quarantine {
         said["quarantine"] = json!({ "by": it.by, "reason": it.reason });
     }
@@ -252,7 +255,7 @@ fn show(reader: &Reader, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
     let field =
         |name: &str, value: &str| ui.line(&format!("{} {value}", ui.paint(Tone::Quiet, &format!("{name:<10}"))));
     field("agent", row.agent.as_str());
-    field("state", row.state.name());
+    field("state", life);
     if let Some(it) = &quarantine {
         let why = if it.reason.is_empty() { String::new() } else { format!(": {}", it.reason) };
         field("", &crate::text::visible(&format!("by {}{why}", it.by)));

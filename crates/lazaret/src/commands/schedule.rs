@@ -188,7 +188,8 @@ fn confirmed(found: &Scheduled, ui: &Ui) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-fn described(it: &Scheduled) -> serde_json::Value {
+/// A schedule, for programs.
+pub(crate) fn described(it: &Scheduled) -> serde_json::Value {
     let ScheduleAdded { agent, by, message, missed, schedule, when } = &it.schedule;
     json!({
         "agent": agent, "schedule": schedule, "when": when, "missed": missed.name(), "message": message, "by": by,
@@ -202,13 +203,13 @@ fn list(all: &[Scheduled], kept: bool, ui: &Ui) -> Result<Code, Failure> {
         ui.line("no schedules; `lazaret schedule add` makes one");
         return Ok(Code::Done);
     }
-    let head = format!("{:<20} {:<16} {:<34} {:<6} {}", "AGENT", "SCHEDULE", "WHEN", "MISSED", "NEXT (UTC)");
-    ui.line(&ui.paint(Tone::Strong, &head));
+    ui.line(&ui.paint(Tone::Strong, &format!("{:<24} {:<24} {}", "AGENT", "SCHEDULE", "NEXT (UTC)")));
     for it in all {
         let ScheduleAdded { agent, schedule, when, missed, .. } = &it.schedule;
         let next = it.next.map_or("never".to_owned(), date);
-        let (agent, schedule, when) = (cut(agent.as_str(), 20), cut(schedule, 16), cut(&rule(when), 34));
-        ui.line(&format!("{agent:<20} {schedule:<16} {when:<34} {:<6} {next}", missed.name()));
+        ui.line(&format!("{:<24} {:<24} {next}", cut(agent.as_str(), 24), cut(schedule, 24)));
+        let how = format!("{}; missed: {}", cut(&rule(when), 40), missed.name());
+        ui.line(&format!("{:<24} {}", "", ui.paint(Tone::Quiet, &how)));
     }
     if !kept {
         let many = counted(all.len() as u64, "schedule fires", "schedules fire");

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Subcommand;
 use lazaret_gate::trust::{self, Revoked, Score, TrustChange, TrustEvent};
 use lazaret_gate::{AgentId, shown};
-use lazaret_host::{Host, HostError, InForce, Settings, change_trust, conduct_of, events_of, is_told, now};
+use lazaret_host::{Host, HostError, InForce, Settings, TrustTold, Trusted, change_trust, conduct_of, is_told, now};
 use lazaret_link::Request;
 use lazaret_store::{AgentRow, AgentState, Reader, StoreError};
 use serde_json::json;
@@ -200,23 +200,15 @@ fn restore(
 }
 
 fn list(reader: &Reader, in_force: &InForce, ui: &Ui) -> Result<Code, Failure> {
-    let mut rows = reader.agents()?;
-    rows.retain(|row| row.state != AgentState::Removed);
-    let mut found = Vec::new();
-    for row in rows {
-        let conduct = row.conduct.map_or_else(|| conduct_of(reader, &row.agent), Ok)?;
-        let revoked = in_force.revoked(&row.agent, row.revoked.as_ref());
-        found.push((in_force.score(&row, &conduct), conduct, revoked, row.agent));
-    }
-    let json = |(score, conduct, revoked, agent): &(Score, _, _, AgentId)| json!({ "agent": agent, "score": score, "conduct": conduct, "revoked": revoked });
-    ui.json(&found.iter().map(json).collect::<Vec<_>>());
+    let found = Trusted::all(reader, in_force)?;
+    ui.json(&found);
     warn(in_force, ui);
     if found.is_empty() {
         ui.line("no agents; `lazaret agent create NAME COMPONENT` makes one");
         return Ok(Code::Done);
     }
     ui.line(&ui.paint(Tone::Strong, &format!("{:<24} {:>5}  {}", "AGENT", "SCORE", "REVOKED")));
-    for (score, _, revoked, agent) in &found {
+    for Trusted { score, revoked, agent, .. } in &found {
         let revoked = match in_force.everybody() {
             Some(_) => "counts as revoked".to_owned(),
             None => revoked.as_ref().map(in_short).unwrap_or_default(),
@@ -243,25 +235,17 @@ fn warn(in_force: &InForce, ui: &Ui) {
 }
 
 fn show(reader: &Reader, in_force: &InForce, row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
-    let conduct = conduct_of(reader, &row.agent)?;
-    let base = in_force.base(&row.agent, row.base).unwrap_or(Score::START);
-    let terms = trust::terms(&conduct, base);
-    let revoked = in_force.revoked(&row.agent, row.revoked.as_ref());
-    let score = in_force.score(row, &conduct);
-    let events = events_of(reader, &row.agent)?;
-    ui.json(&json!({
-        "agent": row.agent, "score": score, "base": base, "conduct": conduct, "terms": terms, "revoked": revoked,
-        "by_conduct": trust::score(&conduct, base), "events": events,
-    }));
+    let told = TrustTold::of(reader, in_force, row)?;
+    ui.json(&told);
     warn(in_force, ui);
-    ui.line(&format!("{} {score}", ui.paint(Tone::Strong, row.agent.as_str())));
-    for term in &terms {
+    ui.line(&format!("{} {}", ui.paint(Tone::Strong, row.agent.as_str()), told.score));
+    for term in &told.terms {
         let count = term.count.map_or_else(String::new, grouped);
         ui.line(&format!("  {:<18} {count:>9}  {:>6}", term.name, points(term.points, term.count.is_some())));
     }
-    let sum: i64 = terms.iter().map(|term| term.points).sum();
+    let sum: i64 = told.terms.iter().map(|term| term.points).sum();
     ui.line(&format!("  {:<18} {:>9}  {:>6}", "sum", "", points(sum, false)));
-    if let Some(revoked) = &revoked {
+    if let Some(revoked) = &told.revoked {
         let line = format!("{}: 0.00 until it is restored", shown::text(&revoked.say(&row.agent)));
         ui.line(&ui.paint(Tone::Bad, &line));
     }

@@ -28,6 +28,10 @@ pub(crate) use systemd::is_handed_over;
 /// How often it is looked whether everything is done.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// How often it is looked whether somebody has changed a file of the data root: what is in force at the next effect should be
+/// on record soon, even if no agent does anything.
+const LOOK_AT_FILES: Duration = Duration::from_secs(1);
+
 /// How long threads that have nothing to do may take to end.
 const CLOSING: Duration = Duration::from_secs(2);
 
@@ -54,10 +58,11 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
         info!(pid = std::process::id(), "the keeper is up");
         systemd::notify("READY=1");
         let watchdog = tokio::spawn(systemd::watchdog(Arc::clone(&shared)));
+        let files = tokio::spawn(look_at_files(Arc::clone(&shared)));
         let signals = tokio::spawn(heed_signals(Arc::clone(&shared)));
         let accepting = tokio::spawn(accept(listener.listener()?, Arc::clone(&shared)));
         drain(&shared, phase).await;
-        [watchdog, signals, accepting].iter().for_each(tokio::task::JoinHandle::abort);
+        [watchdog, files, signals, accepting].iter().for_each(tokio::task::JoinHandle::abort);
         if let Some(http) = http {
             http.close().await;
         }
@@ -107,6 +112,25 @@ async fn drain(shared: &Shared, mut phase: tokio::sync::watch::Receiver<Phase>) 
     match shared.in_flight() {
         0 => info!("the keeper is down"),
         cut => warn!(cut, "the keeper is down; turns that were cut off are taken up at the next start"),
+    }
+}
+
+/// Puts on record what somebody has changed by hand: kill switches, revocations, rules.
+async fn look_at_files(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(LOOK_AT_FILES);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut failed = false;
+    loop {
+        ticks.tick().await;
+        let keeper = Arc::clone(&shared.keeper);
+        let looked = tokio::task::spawn_blocking(move || keeper.host().look()).await;
+        // What can't be written now is kept, and said once.
+        if let Ok(Err(why)) = &looked
+            && !failed
+        {
+            warn!(%why, "what was changed in the data root's files is in force, and can't be put on record yet");
+        }
+        failed = !matches!(looked, Ok(Ok(())));
     }
 }
 

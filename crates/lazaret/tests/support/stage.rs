@@ -169,9 +169,13 @@ impl Stage {
 
     /// Starts the keeper if it is time, and waits until it answers.
     fn keep(&mut self) {
-        if !self.kept || self.keeper.is_some() || !self.data().join("lazaret.db").exists() {
-            return;
+        if self.kept && self.keeper.is_none() && self.data().join("lazaret.db").exists() {
+            self.serve();
         }
+    }
+
+    /// `lazaret serve &`
+    pub(crate) fn serve(&mut self) {
         let log = fs::File::create(self.dir.join("keeper.log")).expect("a log");
         let mut command = station::lazaret(&self.data());
         command.arg("serve").env("LAZARET_LOG", "warn").current_dir(&self.dir).stdout(Stdio::null()).stderr(log);
@@ -183,12 +187,21 @@ impl Stage {
 
     /// Stops the keeper as people do. What is left is a data root like any other.
     fn let_go(&mut self) -> Result<(), String> {
-        let Some(mut keeper) = self.keeper.take() else { return Ok(()) };
+        if self.keeper.is_none() {
+            return Ok(());
+        }
         let said = self.run("lazaret stop");
+        let ended = self.ended();
+        if said.code == 0 { ended } else { Err(said.text) }
+    }
+
+    /// That the keeper was told to stop, and ended well.
+    pub(crate) fn ended(&mut self) -> Result<(), String> {
+        let Some(mut keeper) = self.keeper.take() else { return Err("no keeper ran".to_owned()) };
         let status = keeper.wait().expect("the keeper ends");
         let log = fs::read_to_string(self.dir.join("keeper.log")).unwrap_or_default();
-        let well = said.code == 0 && status.success() && !log.contains("panicked");
-        if well { Ok(()) } else { Err(format!("the keeper ended with {status}: {}\n{log}", said.text)) }
+        let well = status.success() && !log.contains("panicked");
+        if well { Ok(()) } else { Err(format!("the keeper ended with {status}:\n{log}")) }
     }
 
     fn data(&self) -> PathBuf {

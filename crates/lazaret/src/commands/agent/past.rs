@@ -1,6 +1,7 @@
 //! `lazaret agent fork`, `rollback`, `quarantine`, `wake` and `sleep`
 
 use lazaret_gate::AgentId;
+use lazaret_host::Life;
 use lazaret_link::{AgentRequest, Reply, Request};
 use serde_json::json;
 
@@ -20,7 +21,7 @@ pub(super) fn fork(from: &AgentId, new: &AgentId, turn: Option<u64>, cli: &Cli, 
     let mut door = Door::open(cli, ui)?;
     let fork = AgentRequest::Fork { from: from.clone(), agent: new.clone(), turn };
     let Reply::Forked { turn, entry } = door.ask(Request::Agent(fork))? else { return Err(unexpected()) };
-    let mut said = row_json(&door.row(new)?);
+    let mut said = row_json(&door.row(new)?, Life::New.name());
     said["forked"] = json!({ "from": from, "turn": turn, "entry": entry });
     ui.json(&said);
     let done = ui.paint(Tone::Good, "forked");
@@ -32,7 +33,7 @@ pub(super) fn rollback(name: &AgentId, turn: u64, cli: &Cli, ui: &Ui) -> Result<
     let mut door = Door::open(cli, ui)?;
     door.ask(Request::Agent(AgentRequest::Rollback { agent: name.clone(), turn, by: operator() }))?;
     let row = door.row(name)?;
-    let mut said = row_json(&row);
+    let mut said = row_json(&row, Life::of(&row, false).name());
     said["rolled_back_to"] = json!(turn);
     ui.json(&said);
     let done = ui.paint(Tone::Good, "rolled back");

@@ -22,6 +22,8 @@ use super::shapes;
     components(schemas(shapes::Fault)),
     tags(
         (name = "agents", description = "Agents, their turns and their mail"),
+        (name = "trust", description = "How far agents are trusted, and who is not at all"),
+        (name = "schedules", description = "When agents are woken by themselves"),
         (name = "approvals", description = "Questions that effects raise, and their answers"),
         (name = "policy", description = "What agents may do"),
         (name = "journal", description = "What happened, chained and signed"),

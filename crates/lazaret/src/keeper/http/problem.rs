@@ -22,14 +22,13 @@ pub(crate) struct Problem {
 /// The status of a fault. Codes that aren't named here are the keeper's own trouble.
 fn status(code: &str) -> StatusCode {
     match code {
-        "no-agent" | "no-turn" | "no-entry" | "no-question" | "no-effect" => StatusCode::NOT_FOUND,
+        "no-agent" | "no-turn" | "no-entry" | "no-question" | "no-effect" | "no-schedule" => StatusCode::NOT_FOUND,
         "name-taken" | "removed" | "in-doubt" | "not-in-doubt" | "answered" | "expired" | "others" | "killed"
-        | "spent" | "halted" | "other-engine" | "unresumable" | "other-question" | "quarantined" | "revoked" => {
-            StatusCode::CONFLICT
-        }
-        "bad-cap" | "bad-budget" | "inadmissible" | "selection" | "bad-decision" | "ambiguous" | "bad-input" => {
-            StatusCode::UNPROCESSABLE_ENTITY
-        }
+        | "spent" | "halted" | "other-engine" | "unresumable" | "other-question" => StatusCode::CONFLICT,
+        "quarantined" | "not-quarantined" | "revoked" | "revocations" | "not-running" | "unfinished" | "stateless"
+        | "gone" | "schedule-taken" | "too-many-schedules" => StatusCode::CONFLICT,
+        "bad-cap" | "bad-budget" | "inadmissible" | "selection" | "bad-decision" | "ambiguous" | "bad-input"
+        | "bad-schedule" | "unconfirmed" => StatusCode::UNPROCESSABLE_ENTITY,
         "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "mailbox-full" | "too-many" => StatusCode::TOO_MANY_REQUESTS,
         "stopping" | "busy" | "disk-full" | "read-only" | "unwritten" => StatusCode::SERVICE_UNAVAILABLE,
@@ -166,5 +165,44 @@ pub(crate) struct TooMany;
 impl utoipa::IntoResponses for TooMany {
     fn responses() -> Documented {
         documented(&[(429, "Too many of these are under way, or wait")])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lazaret_gate::AgentId;
+    use lazaret_host::schedule::BadSchedule;
+    use lazaret_store::Unscheduled;
+
+    use super::*;
+
+    fn said(why: HostError) -> (u16, String) {
+        let problem = Problem::from(why);
+        (problem.status.as_u16(), problem.fault.code)
+    }
+
+    #[test]
+    fn what_the_caller_can_change_is_not_the_keepers_failure() {
+        let agent = || "a".parse::<AgentId>().unwrap();
+        let schedule = |why| HostError::Store(StoreError::Schedule { agent: agent(), schedule: "x".into(), why });
+        let life = lazaret_host::Life::Revoked;
+        for (why, status, code) in [
+            (schedule(Unscheduled::Taken), 409, "schedule-taken"),
+            (schedule(Unscheduled::Full), 409, "too-many-schedules"),
+            (schedule(Unscheduled::Absent), 404, "no-schedule"),
+            (HostError::Schedules(10_000), 409, "too-many-schedules"),
+            (HostError::Schedule(BadSchedule::Interval(0)), 422, "bad-schedule"),
+            (HostError::NotQuarantined(agent()), 409, "not-quarantined"),
+            (HostError::Unfinished { agent: agent(), turn: 1 }, 409, "unfinished"),
+            (HostError::Stateless(agent()), 409, "stateless"),
+            (HostError::Gone { agent: agent(), turn: 1, why: "x".into() }, 409, "gone"),
+            (HostError::NotRunning { agent: agent(), life, help: "x".into() }, 409, "not-running"),
+            (HostError::Revocations("x".into()), 409, "revocations"),
+            (HostError::Wordy { len: 2, most: 1 }, 413, "input-too-large"),
+            (HostError::Stopping, 503, "stopping"),
+            (HostError::Unvouched(agent()), 500, "unvouched"),
+        ] {
+            assert_eq!(said(why), (status, code.to_owned()));
+        }
     }
 }

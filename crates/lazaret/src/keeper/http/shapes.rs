@@ -4,12 +4,14 @@
 #![expect(dead_code, reason = "these are read by the document's derive macros and never made")]
 
 mod records;
+mod trust;
 
 use std::collections::BTreeMap;
 
 use utoipa::ToSchema;
 
 pub(crate) use records::*;
+pub(crate) use trust::*;
 
 /// An agent's name: lower-case letters, digits and `-`, starting with a letter.
 #[derive(ToSchema)]
@@ -123,7 +125,7 @@ pub(crate) enum Health {
     Stopping,
 }
 
-/// That a kill switch was thrown.
+/// That a kill switch was thrown, or an agent revoked.
 #[derive(ToSchema)]
 pub(crate) struct Thrown {
     by: String,

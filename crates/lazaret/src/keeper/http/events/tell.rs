@@ -350,6 +350,7 @@ impl Teller {
                 part.over(&mut telling, record);
             }
             Body::SwitchChanged(event) => telling.say("switch-changed", json!(event)),
+            Body::TrustChanged(event) => telling.say("trust-changed", json!(event)),
             Body::InDoubt(body) => {
                 telling.turn = Some(body.turn);
                 telling.say("in-doubt", json!({ "number": body.number }));

@@ -133,7 +133,7 @@ pub(crate) async fn settle(
 }
 
 /// A message. Its body is `text` or `base64`, not both.
-#[derive(Deserialize, ToSchema)]
+#[derive(Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewMessage)]
 pub(crate) struct Mail {

@@ -6,19 +6,24 @@ mod budgets;
 mod doctor;
 mod journal;
 mod operator;
+mod orders;
 mod policy;
+mod schedules;
+mod trust;
 mod turns;
 
 pub(crate) use turns::ending;
 
 use axum::{Json, Router};
 use lazaret_gate::AgentId;
-use utoipa::OpenApi as _;
+use serde::Deserialize;
+use utoipa::{IntoParams, OpenApi as _, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::document::{self, About};
 use super::problem::Problem;
+use super::take::Wanted;
 use super::{Api, events, metrics};
 
 /// What a handler answers.
@@ -37,10 +42,20 @@ pub(super) fn all() -> (Router<Api>, utoipa::openapi::OpenApi) {
         .routes(routes!(agents::show, agents::remove))
         .routes(routes!(agents::settle))
         .routes(routes!(agents::mailbox, agents::post))
+        .routes(routes!(orders::fork))
+        .routes(routes!(orders::rollback))
+        .routes(routes!(orders::quarantine, orders::wake))
+        .routes(routes!(orders::sleep))
         .routes(routes!(turns::list, turns::send))
         .routes(routes!(turns::show))
         .routes(routes!(turns::replay))
         .routes(routes!(budgets::show, budgets::set))
+        .routes(routes!(trust::list))
+        .routes(routes!(trust::show, trust::set))
+        .routes(routes!(trust::revoke, trust::restore))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::add))
+        .routes(routes!(schedules::remove))
         .routes(routes!(approvals::list))
         .routes(routes!(approvals::show))
         .routes(routes!(approvals::decide))
@@ -56,6 +71,31 @@ pub(super) fn all() -> (Router<Api>, utoipa::openapi::OpenApi) {
         .routes(routes!(journal::show))
         .routes(routes!(journal::proof))
         .split_for_parts()
+}
+
+/// Who does something, and why.
+#[derive(Deserialize, ToSchema, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+#[schema(as = Reason)]
+pub(crate) struct Why {
+    /// Who does it; recorded.
+    #[serde(default = "somebody")]
+    #[schema(max_length = 4096, default = "the HTTP interface")]
+    #[param(max_length = 4096, default = "the HTTP interface")]
+    by: String,
+    /// Why; recorded.
+    #[serde(default)]
+    #[schema(max_length = 4096, default = "")]
+    #[param(max_length = 4096, default = "")]
+    reason: String,
+}
+
+impl Wanted for Why {}
+
+/// Who did it, if nobody says.
+fn somebody() -> String {
+    "the HTTP interface".to_owned()
 }
 
 /// An agent's row, or that there is none.

@@ -5,11 +5,11 @@ use axum::extract::State;
 use lazaret_gate::ledger::{Switch, Switches};
 use lazaret_link::{Health, KillRequest, Reply, Request, Status};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::ToSchema;
 
-use super::Answer;
+use super::{Answer, Why};
 use crate::keeper::http::problem::{Always, Missing, Problem, WithBody};
-use crate::keeper::http::take::{Asked, At, Sent, Wanted};
+use crate::keeper::http::take::{Asked, At, Sent};
 use crate::keeper::http::{Api, shapes};
 
 /// How the keeper is.
@@ -63,30 +63,6 @@ impl From<Which> for Switch {
             Which::All => Self::All,
         }
     }
-}
-
-/// Who throws or lifts a switch, and why.
-#[derive(Deserialize, ToSchema, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-#[schema(as = KillReason)]
-pub(crate) struct Why {
-    /// Who does it; recorded.
-    #[serde(default = "somebody")]
-    #[schema(max_length = 4096, default = "the HTTP interface")]
-    #[param(max_length = 4096, default = "the HTTP interface")]
-    by: String,
-    /// Why; recorded.
-    #[serde(default)]
-    #[schema(max_length = 4096, default = "")]
-    #[param(max_length = 4096, default = "")]
-    reason: String,
-}
-
-impl Wanted for Why {}
-
-fn somebody() -> String {
-    "the HTTP interface".to_owned()
 }
 
 async fn turn(api: &Api, switch: Switch, lift: bool, why: Why) -> Answer<Switches> {

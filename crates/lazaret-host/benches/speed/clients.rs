@@ -1,0 +1,135 @@
+//! Several clients of one keeper: turns per second, and how they share their flushes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use lazaret_gate::AgentId;
+use lazaret_gate::image::PAGE;
+use lazaret_host::{Host, Keeper, Pace, Supervisor};
+use lazaret_link::{AgentRequest, Reply, Request};
+
+use crate::guests;
+use crate::turns::{Raw, account};
+
+/// How long each is measured, and how often in turns.
+const EACH: Duration = Duration::from_millis(1_500);
+const ROUNDS: usize = 3;
+const CLIENTS: usize = 8;
+
+/// A keeper as `lazaret serve` has it, without its sockets.
+pub(crate) fn keeper(host: Host) -> Keeper {
+    let host = Arc::new(host);
+    let supervisor = Supervisor::start(host.clone(), Pace::default()).expect("a supervisor");
+    Keeper::new(host).with_supervisor(supervisor)
+}
+
+/// Turns and flushes of the redo log in a second.
+#[derive(Clone, Copy, Default)]
+struct Rate {
+    turns: f64,
+    flushes: f64,
+}
+
+/// One turn; how many pages it changed.
+fn send(keeper: &Keeper, agent: &AgentId) -> u64 {
+    let (agent, body) = (agent.clone(), b"add 1".to_vec().into());
+    let request = AgentRequest::Send { agent, content_type: "text/plain".into(), body };
+    match keeper.answer(Request::Agent(request)) {
+        Ok(Reply::Taken(taken)) => taken.pages,
+        other => panic!("the keeper says something else: {other:?}"),
+    }
+}
+
+/// Does something again and again on as many threads as there are workers; how often in a second all together.
+fn rate<W: Send>(workers: &mut [W], work: impl Fn(&mut W) + Sync) -> f64 {
+    let (over, begun) = (AtomicBool::new(false), Instant::now());
+    let count: u64 = std::thread::scope(|scope| {
+        let (over, work) = (&over, &work);
+        let threads = workers.iter_mut().map(|worker| {
+            scope.spawn(move || {
+                let mut count = 0_u64;
+                while !over.load(Ordering::Relaxed) {
+                    work(&mut *worker);
+                    count += 1;
+                }
+                count
+            })
+        });
+        let all: Vec<_> = threads.collect();
+        std::thread::sleep(EACH);
+        over.store(true, Ordering::Relaxed);
+        all.into_iter().map(|one| one.join().expect("a worker")).sum()
+    });
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
+fn middle<T: Copy>(mut all: Vec<T>, key: impl Fn(&T) -> f64) -> T {
+    all.sort_by(|one, other| key(one).total_cmp(&key(other)));
+    all[all.len() / 2]
+}
+
+/// Durable turns per second of a small agent with one client, and with eight that have an agent each. The anchors write as
+/// many bytes as a turn flushes into files that are long enough, and flush them once each: one thread, and eight threads
+/// with a file each. One client can't get past the first anchor; eight share flushes of the one redo log.
+pub(crate) fn clients() {
+    let dir = guests::data_root();
+    let host = Host::open(&dir.path().join("root")).expect("a data root");
+    let component = guests::counter();
+    let mut agents: Vec<AgentId> =
+        (0..CLIENTS).map(|number| guests::create(&host, &format!("counter-{number}"), &component)).collect();
+    let commits = Arc::new(AtomicU64::new(0));
+    let counted = commits.clone();
+    assert!(
+        host.store().listen(Box::new(move |_| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        })),
+        "nobody else listens"
+    );
+    let keeper = keeper(host);
+    // Until the redo log's file is as long as it gets.
+    for _ in 0..1_500 {
+        send(&keeper, &agents[0]);
+    }
+    let before = account().0;
+    let pages: u64 = (0..100).map(|_| send(&keeper, &agents[0])).sum();
+    // The changed pages are also written to the sleeping heap, which is memory.
+    let bytes = (account().0 - before - pages * PAGE as u64) / 100;
+    let turns = |agents: &mut [AgentId]| {
+        let (before, begun) = (commits.load(Ordering::Relaxed), Instant::now());
+        let turns = rate(agents, |agent| {
+            send(&keeper, agent);
+        });
+        let flushes = (commits.load(Ordering::Relaxed) - before) as f64 / begun.elapsed().as_secs_f64();
+        Rate { turns, flushes }
+    };
+    let mut raws: Vec<Raw> =
+        (0..CLIENTS).map(|number| Raw::new(&dir.path().join(format!("raw-{number}")), bytes as usize)).collect();
+    let (mut one, mut eight, mut raw_one, mut raw_eight) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        one.push(turns(&mut agents[..1]));
+        raw_one.push(rate(&mut raws[..1], Raw::flush));
+        eight.push(turns(&mut agents));
+        raw_eight.push(rate(&mut raws, Raw::flush));
+    }
+    let [one, eight] = [one, eight].map(|all| middle(all, |rate| rate.turns));
+    let [raw_one, raw_eight] = [raw_one, raw_eight].map(|all| middle(all, |rate| *rate));
+    print("1 client", one, ("1 thread", raw_one));
+    print("8 clients", eight, ("8 threads, a file each", raw_eight));
+    println!(
+        "  8 clients: {:.2} times the turns of 1 client (target at least 3), {:.1} turns in a flush, {:.2} of 1 thread's raw \
+         flushes; {bytes} bytes for a turn",
+        eight.turns / one.turns,
+        eight.turns / eight.flushes,
+        eight.turns / raw_one,
+    );
+}
+
+fn print(who: &str, rate: Rate, (threads, raw): (&str, f64)) {
+    let Rate { turns, flushes } = rate;
+    println!(
+        "{:<34} lazaret {turns:>7.0}/s in {flushes:>6.0} flushes/s   raw flushes {raw:>7.0}/s ({threads})   ratio {:.2}",
+        format!("durable turns, {who}"),
+        turns / raw
+    );
+}
