@@ -5,7 +5,14 @@ use std::process::{Command, Stdio};
 
 /// Runs a command line with our own terminal. A failure to start and a failure to succeed are both errors.
 pub(crate) fn show(root: &Path, line: &[&str]) -> Result<(), String> {
-    let status = command(root, line)?.status().map_err(|error| cannot_start(line, &error))?;
+    show_with(root, line, &[])
+}
+
+/// The same with these variables, unless somebody has set others.
+pub(crate) fn show_with(root: &Path, line: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    let mut command = command(root, line)?;
+    command.envs(variables.iter().copied().filter(|(name, _)| std::env::var_os(name).is_none()));
+    let status = command.status().map_err(|error| cannot_start(line, &error))?;
     match status.success() {
         true => Ok(()),
         false => Err(format!("`{}` failed: {status}", line.join(" "))),

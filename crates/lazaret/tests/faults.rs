@@ -35,10 +35,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use check::{Run, Seen, Stage};
-use inject::{At, Bench, CONTROL, FAULTS, Fault, plain};
+use inject::{Bench, CONTROL, FAULTS, Fault, plain};
 use scene::{Scene, Step, Words};
 
-/// Places of a kind of which a scene has more than this are tried evenly spread; flushes are all tried.
+/// Places of a kind of which a scene has more than this are tried evenly spread; a fault at one flush is tried at each.
 const SOME: u64 = 5;
 
 /// As many runs at once.
@@ -182,7 +182,7 @@ impl Theatre {
         let mut seen = Seen::default();
         for (call, count) in places {
             // Odd, because what is written often goes in pairs, and both of a pair should have their turn.
-            let step = if fault.at == At::Flushes || self.all { 1 } else { count.div_ceil(SOME) | 1 };
+            let step = if fault.strikes_one_flush() || self.all { 1 } else { count.div_ceil(SOME) | 1 };
             for nth in (1..MOST).step_by(usize::try_from(step).unwrap_or(1)) {
                 let place = format!("{} · {} · {call} {nth}", scene.name, fault.name);
                 let (hit, one) = self.hit_once(scene, fault, call, nth).map_err(|why| format!("{place} {why}"))?;

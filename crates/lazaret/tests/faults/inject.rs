@@ -16,6 +16,13 @@ pub(crate) struct Fault {
     pub(crate) at: At,
 }
 
+impl Fault {
+    /// Whether it strikes once, where the process waits for the disk: there nothing is left out.
+    pub(crate) fn strikes_one_flush(&self) -> bool {
+        self.at == At::Flushes && matches!(self.means, Means::Strace(_, ""))
+    }
+}
+
 /// Where a fault can strike.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
