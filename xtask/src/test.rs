@@ -20,7 +20,7 @@ enum Work {
 
 /// So many fit into half an hour on two processors. The commands in `SECURITY.md`, run by themselves, try them all.
 const FEWER: &[(&str, &str)] =
-    &[("LAZARET_RANDOM_GUESTS", "2500"), ("LAZARET_TAMPERINGS", "5000"), ("LAZARET_KILLS", "80")];
+    &[("LAZARET_RANDOM_GUESTS", "1500"), ("LAZARET_TAMPERINGS", "3000"), ("LAZARET_KILLS", "60"), ("FAULTS", "few")];
 
 #[rustfmt::skip]
 const STEPS: &[Step] = &[

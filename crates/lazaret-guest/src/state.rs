@@ -31,6 +31,8 @@ pub struct Change {
 struct MemoryChange {
     /// In 64 KiB pages.
     size: u32,
+    /// Pages that the instance has of its own; those that changed are among them.
+    own: usize,
     pages: Vec<PageChange>,
 }
 
@@ -96,6 +98,11 @@ impl Change {
         self.memories.iter().map(|memory| memory.pages.len()).sum()
     }
 
+    /// Lets the pages of these heaps stay mapped. The change is then to be written into their sources, or these dropped.
+    pub(crate) fn keep_writes(&self, heaps: &[Heap]) {
+        heaps.iter().zip(&self.memories).for_each(|(heap, memory)| heap.keep_writes(memory.own, memory.pages.len()));
+    }
+
     /// Collects what differs from `before`, or everything if there was nothing.
     pub(crate) fn capture(
         store: &Store<Guest>,
@@ -109,7 +116,9 @@ impl Change {
             let mut pages = Vec::new();
             let mut held = held.as_deref_mut().and_then(|held| held.get_mut(at));
             let mut idle = 0;
-            for index in heap.changed_pages(store).pages {
+            let candidates = heap.changed_pages(store).pages;
+            let own = candidates.len();
+            for index in candidates {
                 let bytes = heap.page(store, index)?;
                 if held.as_ref().and_then(|held| held.pages.get(&index)).is_some_and(|page| **page == *bytes) {
                     idle += 1;
@@ -126,7 +135,7 @@ impl Change {
             if let Some(held) = held {
                 held.idle = idle;
             }
-            memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, pages });
+            memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, own, pages });
         }
         Ok(Self { memories, globals })
     }
@@ -181,7 +190,11 @@ impl State {
     /// Writes what was noted beside the heaps into them.
     pub(crate) fn release(&mut self, held: Vec<Held>) -> Result<(), HeapError> {
         let page = |(index, bytes)| PageChange { index, old: None, name: None, bytes };
-        let memory = |held: Held| MemoryChange { size: held.size, pages: held.pages.into_iter().map(page).collect() };
+        let memory = |held: Held| MemoryChange {
+            size: held.size,
+            own: held.len(),
+            pages: held.pages.into_iter().map(page).collect(),
+        };
         let globals = std::mem::take(&mut self.globals);
         self.settle(Change { memories: held.into_iter().map(memory).collect(), globals })
     }

@@ -12,7 +12,7 @@ use wasmtime::{Store, Trap, UpdateDeadline};
 
 use crate::admit::{Program, nothing};
 use crate::limits;
-use crate::native::heap::{Heap, Scan, with_heaps};
+use crate::native::heap::{Heap, HeapError, Scan, with_heaps_untouched};
 use crate::state::{Change, Held, State};
 
 /// The world as a guest meets it: asks go in, outcomes come out.
@@ -221,7 +221,9 @@ fn instantiate(
     state: &State,
     limit: usize,
 ) -> wasmtime::Result<(Instance, Vec<Heap>)> {
-    let (instance, heaps) = with_heaps(store, state.heaps.clone(), limit, |store| program.linked.instantiate(store))?;
+    // An instrumented component runs nothing and writes nothing before it is told to.
+    let (instance, heaps) =
+        with_heaps_untouched(store, state.heaps.clone(), limit, |store| program.linked.instantiate(store))?;
     let instance = instance?;
     // The limiter was told of the modules' minimum; what was woken may be larger.
     store.data_mut().memory.used = heaps.iter().map(Heap::size).sum();
@@ -287,12 +289,28 @@ pub fn run(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn W
 /// As [`run`], for whoever has a better moment to take the instance down. The state can't change before that.
 pub fn run_and_leave(program: &Program, state: &State, terms: &Terms<'_>, world: Box<dyn World>) -> (Ran, Leftover) {
     let (ran, live) = start(program, state, terms, world);
-    (ran, Leftover { _live: live })
+    (ran, Leftover { live })
 }
 
-/// The instance of a turn that is over. Nothing can be done with it but to drop it.
+/// The instance of a turn that is over. Nothing can be done with it but to take it down.
 pub struct Leftover {
-    _live: Option<Live>,
+    live: Option<Live>,
+}
+
+impl Leftover {
+    /// Takes the instance down and writes what its turn changed into the heaps. The pages that it wrote stay mapped for the
+    /// agent's next turn on this thread, if they are few.
+    ///
+    /// If this fails, or the change turns out not to hold, the state must be dropped.
+    pub fn settle(self, state: &mut State, change: Option<Change>) -> Result<(), HeapError> {
+        let Some(change) = change else { return Ok(()) };
+        if let Some(live) = &self.live {
+            change.keep_writes(&live.woken.heaps);
+        }
+        // The heaps can be written to when nothing has them mapped.
+        drop(self);
+        state.settle(change)
+    }
 }
 
 /// Takes one turn on a fresh instance. The instance comes back too if it can take another: if it is a durable agent's and

@@ -161,12 +161,16 @@ fn awake(program: &Program) -> Vec<Seen> {
     let (mut state, _) = newborn(program);
     let mut turns = Vec::new();
     for number in 1..=TURNS {
-        let (ending, fuel, tape, change) = take_turn(number, |terms, world| turn::run(program, &state, terms, world));
+        let mut leftover = None;
+        let (ending, fuel, tape, change) = take_turn(number, |terms, world| {
+            let (ran, left) = turn::run_and_leave(program, &state, terms, world);
+            leftover = Some(left);
+            ran
+        });
         let sealed = change.as_ref().map(|change| state.advance(change));
         turns.push(Seen::new(ending, fuel, tape, sealed.as_ref()));
-        if let Some(change) = change {
-            state.settle(change).expect("there is room for a turn's change");
-        }
+        // As live turns do: what was written may stay mapped for the next one.
+        leftover.expect("a turn was taken").settle(&mut state, change).expect("there is room for a turn's change");
     }
     turns
 }

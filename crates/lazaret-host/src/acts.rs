@@ -3,7 +3,7 @@
 //! Between the look whether an agent may act and the act lies time, and a thread can be held up there for as long as others
 //! want its processor. A stop that is on disk is seen by every look that comes after it; what looked before is waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -64,12 +64,12 @@ impl Acts {
         Actor { of: self.clone(), number, acts: Acting(count) }
     }
 
-    /// Waits for what the turns of stopped agents are in the middle of now; false if that takes longer than `most`.
+    /// Waits for what the turns of stopped agents are in the middle of now; names those that take longer than `most`.
     ///
     /// INVARIANT: that they are stopped is seen by every look from before this call on, so what they begin after it comes to
     /// nothing.
     #[expect(clippy::disallowed_methods, reason = "an operator waits for threads, on a real clock")]
-    pub(crate) fn settle(&self, stopped: impl Fn(&AgentId) -> bool, most: Duration) -> bool {
+    pub(crate) fn settle(&self, stopped: impl Fn(&AgentId) -> bool, most: Duration) -> BTreeSet<AgentId> {
         let until = Instant::now() + most;
         let now = |(agent, count): &(AgentId, Arc<AtomicU64>)| {
             let seen = count.load(Ordering::SeqCst);
@@ -79,11 +79,8 @@ impl Acts {
         acting.retain(|(agent, ..)| stopped(agent));
         loop {
             acting.retain(|(_, count, seen)| count.load(Ordering::SeqCst) == *seen);
-            if acting.is_empty() {
-                return true;
-            }
-            if Instant::now() >= until {
-                return false;
+            if acting.is_empty() || Instant::now() >= until {
+                return acting.into_iter().map(|(agent, ..)| agent).collect();
             }
             std::thread::sleep(LOOK);
         }
@@ -92,8 +89,6 @@ impl Acts {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::disallowed_methods, reason = "a test of threads waits on a real clock")]
-
     use super::*;
 
     const NO_TIME: Duration = Duration::from_millis(5);
@@ -107,13 +102,13 @@ mod tests {
         let acts = Arc::new(Acts::default());
         let (a, b) = (acts.enter(&id("a")), acts.enter(&id("b")));
         let only_a = |agent: &AgentId| agent.as_str() == "a";
-        assert!(acts.settle(|_| true, NO_TIME), "both think");
+        assert!(acts.settle(|_| true, NO_TIME).is_empty(), "both think");
         let act = a.acts.begin();
-        assert!(!acts.settle(only_a, NO_TIME));
-        assert!(acts.settle(|agent| agent.as_str() == "b", NO_TIME), "nobody waits for those who may go on");
+        assert_eq!(acts.settle(only_a, NO_TIME), [id("a")].into());
+        assert!(acts.settle(|agent| agent.as_str() == "b", NO_TIME).is_empty(), "nobody waits for those who may go on");
         drop(act);
         let _others = b.acts.begin();
-        assert!(acts.settle(only_a, NO_TIME));
+        assert!(acts.settle(only_a, NO_TIME).is_empty());
         drop(a);
         assert_eq!(lock(&acts.turns).len(), 1, "a turn that is over is forgotten");
     }
@@ -124,12 +119,16 @@ mod tests {
         let turn = acts.enter(&id("a"));
         let first = turn.acts.begin();
         std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| acts.settle(|_| true, Duration::from_secs(60)));
-            std::thread::sleep(Duration::from_millis(20));
+            let (looked, seen) = std::sync::mpsc::channel();
+            let acts = &acts;
+            let stopped = move |_: &AgentId| looked.send(()).is_ok();
+            let waiter = scope.spawn(move || acts.settle(stopped, Duration::from_secs(60)));
+            // What it waits for is known; it isn't known to it that this is over.
+            seen.recv().unwrap();
             assert!(!waiter.is_finished(), "it is in the middle of something");
             drop(first);
             let _second = turn.acts.begin();
-            assert!(waiter.join().unwrap());
+            assert!(waiter.join().unwrap().is_empty());
         });
     }
 }

@@ -1,5 +1,7 @@
 //! What can go wrong, in words that help.
 
+use std::collections::BTreeSet;
+
 use lazaret_gate::bundle::BadBundle;
 use lazaret_gate::canonical::NotCanonical;
 use lazaret_gate::{AgentId, Digest};
@@ -7,6 +9,22 @@ use lazaret_guest::engine::Unsupported;
 use lazaret_guest::state::Unwakeable;
 use lazaret_guest::{Inadmissible, native::heap::HeapError};
 use lazaret_store::StoreError;
+
+use crate::limits::SETTLE_MS;
+
+/// Agents, as the subject of a sentence.
+fn listed(agents: &BTreeSet<AgentId>) -> String {
+    let shown: Vec<String> = agents.iter().take(LISTED).map(|agent| format!("`{agent}`")).collect();
+    let more = match agents.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let verb = if agents.len() == 1 { "has" } else { "have" };
+    format!("{}{more} {verb}", shown.join(", "))
+}
+
+/// How many agents an error names.
+const LISTED: usize = 5;
 
 /// An operation of the host that failed. Nothing was done unless the text says so.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +41,16 @@ pub enum HostError {
     /// Everything is stopped.
     #[error("no turn is taken: {0}")]
     Killed(String),
+    /// Something that an operator has stopped goes on.
+    #[error(
+        "the stop is in force, but {} been in the middle of an effect for over {} s that can't be cut off, so that effect may \
+         still happen; the turn's record will tell, and ending the process ends it",
+        listed(agents), SETTLE_MS / 1000
+    )]
+    StillActing {
+        /// Whose.
+        agents: BTreeSet<AgentId>,
+    },
     /// The agent is revoked.
     #[error("agent `{agent}` takes no turn and no message: {why}; {remedy}")]
     Revoked {

@@ -19,6 +19,7 @@ impl HostError {
                 Unanswerable::Bad(_) => "bad-decision",
             },
             Self::Killed(_) => "killed",
+            Self::StillActing { .. } => "still-acting",
             Self::NoEffect { .. } => "no-effect",
             Self::Caps(_) | Self::BadCap(_) => "bad-cap",
             Self::Store(why) => of_store(why),

@@ -16,6 +16,7 @@ use lazaret_store::{Batch, Change, Store, StoreError};
 use crate::acts::Acts;
 use crate::asking::{self, Approvals, Asking, Person};
 use crate::books;
+use crate::error::HostError;
 use crate::limits::SETTLE_MS;
 use crate::promises::Promises;
 use crate::rules::Rules;
@@ -148,13 +149,14 @@ impl Station {
         Some(Stop { cause: Cause::Revoked, detail })
     }
 
-    /// Waits until nothing is under way any more of what is stopped: from there on no effect of it happens. False if something
-    /// can't be cut off in time; then its record says that it went on.
-    pub(crate) fn settle(&self) -> bool {
+    /// Waits until nothing is under way any more of what is stopped: from there on no effect of it happens. An error if something
+    /// can't be cut off in time.
+    pub(crate) fn settle(&self) -> Result<(), HostError> {
         // Looked at before anything is waited for: whoever acts later sees what is seen here.
         let all = self.rules.switches().all.is_some();
         let stopped = |agent: &AgentId| all || self.rules.standing(agent, (None, None)).0.is_some();
-        self.acts.settle(stopped, Duration::from_millis(SETTLE_MS))
+        let agents = self.acts.settle(stopped, Duration::from_millis(SETTLE_MS));
+        if agents.is_empty() { Ok(()) } else { Err(HostError::StillActing { agents }) }
     }
 
     /// What holds now. A rulebook that is new is in the journal before anything is judged by it.

@@ -244,11 +244,7 @@ impl Host {
         let brief = change.as_ref().is_none_or(|change| change.pages() <= TIDIED_MEANWHILE);
         let mut rest = Some((leftover, change));
         let mut tidy = || match rest.take() {
-            Some((leftover, change)) => {
-                // The heaps can be written to when nothing has them mapped.
-                drop(leftover);
-                change.map_or(Ok(()), |change| state.settle(change))
-            }
+            Some((leftover, change)) => leftover.settle(state, change),
             None => Ok(()),
         };
         let mut tidied = Ok(());

@@ -36,6 +36,8 @@ pub(crate) fn enable_log(conn: &Connection) -> Result<(), StoreError> {
     conn.pragma_update(None, "foreign_keys", true)?;
     // Carrying the log over is done when it is known what that makes safe.
     conn.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // In KiB. Names of blobs are random, so a transaction touches pages all over their index.
+    conn.pragma_update(None, "cache_size", -16_384)?;
     Ok(())
 }
 

@@ -32,12 +32,13 @@ pub(crate) const MAX_EXPANSION: usize = 255;
 /// Connections kept open for reading. More threads than this may read; the others open one and close it again.
 pub(crate) const IDLE_READERS: usize = 4;
 
-/// Frames in SQLite's write-ahead log after which it is carried over into the database: 4 MiB of pages.
-pub(crate) const CARRY_OVER: u32 = 1_000;
+/// Frames in SQLite's write-ahead log after which it is carried over into the database: 16 MiB of pages.
+/// What is written again and again is carried over once.
+pub(crate) const CARRY_OVER: u32 = 4_000;
 
 /// The redo log goes back to its beginning here. So much can at most be on disk and not yet safe in the database, but for
 /// a single commit that is larger.
-pub(crate) const LOG_RING: u64 = 4 << 20;
+pub(crate) const LOG_RING: u64 = 8 << 20;
 
 /// The largest commit. The log is read whole when a data root is opened, so this is also the most that an opener reads.
 pub(crate) const MAX_COMMIT: usize = 1 << 30;
@@ -51,17 +52,17 @@ pub(crate) const LOG_STEP_AFTER: u64 = 4;
 
 /// Commits that wait to be laid into the tables. When there are more, committers wait: who reads has to wait for all of
 /// them.
-pub(crate) const MAX_PENDING: usize = 128;
+pub(crate) const MAX_PENDING: usize = 512;
 
 /// Commits that are laid into the tables in one transaction.
-pub(crate) const MAX_APPLIED: usize = 64;
+pub(crate) const MAX_APPLIED: usize = 256;
 
 /// How long commits may be left waiting so that more of them share a transaction. Nobody waits for them meanwhile: who
 /// does cuts it short.
-pub(crate) const LINGER: Duration = Duration::from_millis(20);
+pub(crate) const LINGER: Duration = Duration::from_millis(50);
 
 /// As many commits are worth a transaction at once.
-pub(crate) const LINGER_UP_TO: usize = 64;
+pub(crate) const LINGER_UP_TO: usize = 256;
 
 /// After the tables could not be written, the next attempt comes this much later, or when somebody waits for it.
 pub(crate) const RETRY: Duration = Duration::from_millis(200);

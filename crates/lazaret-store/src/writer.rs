@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::batch::{Done, Placed, Prepared};
@@ -20,6 +21,7 @@ pub(crate) struct Writer {
 /// Those who wait, and the desk when nobody sits at it.
 struct Line {
     state: Mutex<State>,
+    /// For those who wait for no batch of their own.
     moved: Condvar,
 }
 
@@ -34,7 +36,23 @@ enum Place {
     Gone,
 }
 
-type Slot = Mutex<Option<Answer>>;
+/// Where an answer is left. Each has its own way to be told: to wake everybody for what concerns one costs more than a turn.
+#[derive(Default)]
+struct Slot {
+    answer: Mutex<Option<Answer>>,
+    /// Told, with the line's state, of the answer, and of a desk that is free.
+    told: Condvar,
+    /// Somebody waits for it. Changes only with the line's state in hand.
+    awaited: AtomicBool,
+}
+
+impl Slot {
+    fn tell(&self) {
+        if self.awaited.load(Ordering::Relaxed) {
+            self.told.notify_one();
+        }
+    }
+}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,15 +95,25 @@ impl Ticket {
     }
 }
 
-/// Sits at the desk; whatever happens there, the next one isn't left waiting.
+/// Sits at the desk; whatever happens there, nobody is left waiting.
 struct Sitting<'a> {
     line: &'a Line,
     desk: Option<Box<Desk>>,
+    /// Of those whose batches are written.
+    slots: &'a [Arc<Slot>],
 }
 
 impl Drop for Sitting<'_> {
     fn drop(&mut self) {
-        lock(&self.line.state).desk = self.desk.take().map_or(Place::Gone, Place::Free);
+        let mut state = lock(&self.line.state);
+        state.desk = self.desk.take().map_or(Place::Gone, Place::Free);
+        self.slots.iter().for_each(|slot| slot.tell());
+        let mut waiting = state.queue.iter().filter(|(_, slot)| slot.awaited.load(Ordering::Relaxed));
+        match state.desk {
+            // One of them writes for all.
+            Place::Free(_) => waiting.next().into_iter().for_each(|(_, slot)| slot.tell()),
+            _ => waiting.for_each(|(_, slot)| slot.tell()),
+        }
         self.line.moved.notify_all();
     }
 }
@@ -95,7 +123,7 @@ impl Line {
     fn serve(&self, slot: Option<&Slot>, meanwhile: &mut dyn FnMut()) -> Answer {
         let mut state = lock(&self.state);
         loop {
-            if let Some(answer) = slot.and_then(|slot| lock(slot).take()) {
+            if let Some(answer) = slot.and_then(|slot| lock(&slot.answer).take()) {
                 return answer;
             }
             if slot.is_none() && state.queue.is_empty() && !matches!(state.desk, Place::Taken) {
@@ -121,9 +149,9 @@ impl Line {
                     meanwhile();
                     state = lock(&self.state);
                     // What was waited for may have come meanwhile: then there is nothing more to be told of.
-                    let over = slot.is_some_and(|slot| lock(slot).is_some()) || !matches!(state.desk, Place::Taken);
-                    if !over {
-                        state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    let answered = slot.is_some_and(|slot| lock(&slot.answer).is_some());
+                    if !answered && matches!(state.desk, Place::Taken) {
+                        state = self.wait(state, slot);
                     }
                 }
                 Place::Gone => {
@@ -134,15 +162,23 @@ impl Line {
         }
     }
 
+    /// Waits to be told something.
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, slot: Option<&Slot>) -> MutexGuard<'a, State> {
+        let Some(slot) = slot else { return self.moved.wait(state).unwrap_or_else(PoisonError::into_inner) };
+        slot.awaited.store(true, Ordering::Relaxed);
+        let state = slot.told.wait(state).unwrap_or_else(PoisonError::into_inner);
+        slot.awaited.store(false, Ordering::Relaxed);
+        state
+    }
+
     fn sit(&self, desk: Box<Desk>, group: Vec<Prepared>, slots: &[Arc<Slot>], meanwhile: &mut dyn FnMut()) {
         // While the desk works it is out of the sitting: if it doesn't come back, it is gone.
-        let mut sitting = Sitting { line: self, desk: None };
+        let mut sitting = Sitting { line: self, desk: None, slots };
         let mut desk = desk;
         let answers = desk.commit(group, meanwhile);
         for (slot, answer) in slots.iter().zip(answers) {
-            *lock(slot) = Some(answer);
+            *lock(&slot.answer) = Some(answer);
         }
-        self.moved.notify_all();
         sitting.desk = Some(desk);
     }
 }
@@ -164,7 +200,10 @@ impl Writer {
     /// Writes what is in line, takes the desk away and lays everything into the tables.
     pub(crate) fn close(&mut self) {
         let _ = self.line.serve(None, &mut || {});
-        let desk = std::mem::replace(&mut lock(&self.line.state).desk, Place::Gone);
+        let mut state = lock(&self.line.state);
+        let desk = std::mem::replace(&mut state.desk, Place::Gone);
+        // INVARIANT: nobody's batch is in line, so nobody waits for one.
+        drop(state);
         self.line.moved.notify_all();
         let tables = self.applier.close();
         // What isn't in the tables, or not safe there, stays in the log, and the next one who opens it finds it.

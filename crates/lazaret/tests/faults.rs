@@ -1,7 +1,8 @@
 //! A disk that fails and a process that dies, at every place where it can matter: no acknowledged turn is lost, the
 //! chain verifies, nothing that left the host is done twice. `tests/faults/README.md` says how.
 //!
-//! `cargo test -p lazaret --test faults -- [SCENE or FAULT…]` runs a part; `FAULTS=all` tries every write and not some.
+//! `cargo test -p lazaret --test faults -- [SCENE or FAULT…]` runs a part; `FAULTS=all` tries every write and not some,
+//! `FAULTS=few` every third flush and fewer writes.
 
 #![allow(
     clippy::disallowed_macros,
@@ -41,6 +42,30 @@ use scene::{Scene, Step, Words};
 /// Places of a kind of which a scene has more than this are tried evenly spread; a fault at one flush is tried at each.
 const SOME: u64 = 5;
 
+/// The same where few are tried, and of flushes every so many.
+const FEW: u64 = 2;
+const FEW_FLUSHES: u64 = 3;
+
+/// How many places are tried.
+#[derive(Clone, Copy)]
+enum Reach {
+    Few,
+    Some,
+    All,
+}
+
+impl Reach {
+    /// From one place to the next. Odd, because what is written often goes in pairs, and both of a pair should have their turn.
+    fn step(self, fault: &Fault, count: u64) -> u64 {
+        match (self, fault.strikes_one_flush()) {
+            (Self::All, _) | (Self::Some, true) => 1,
+            (Self::Few, true) => FEW_FLUSHES,
+            (Self::Some, false) => count.div_ceil(SOME) | 1,
+            (Self::Few, false) => count.div_ceil(FEW) | 1,
+        }
+    }
+}
+
 /// As many runs at once.
 const THREADS: usize = 2;
 
@@ -54,7 +79,7 @@ struct Theatre {
     stage: Stage,
     bench: Bench,
     dir: PathBuf,
-    all: bool,
+    reach: Reach,
     problems: Mutex<Vec<String>>,
 }
 
@@ -96,8 +121,12 @@ fn faults(wanted: &[String]) -> Result<(), String> {
         server: server::Server::start(),
     };
     let bench = Bench::set_up(&data.join("disk.c"), &dir)?;
-    let all = std::env::var("FAULTS").is_ok_and(|word| word == "all");
-    let theatre = Theatre { stage, bench, dir, all, problems: Mutex::default() };
+    let reach = match std::env::var("FAULTS").as_deref() {
+        Ok("all") => Reach::All,
+        Ok("few") => Reach::Few,
+        _ => Reach::Some,
+    };
+    let theatre = Theatre { stage, bench, dir, reach, problems: Mutex::default() };
     let scenes = Scene::read_all(&data);
     let is_wanted = |scene: &Scene, fault: &Fault| {
         let named = |word: &String| word == "faults" || scene.name == *word || fault.name.contains(word.as_str());
@@ -181,8 +210,7 @@ impl Theatre {
         let _ = fs::remove_dir_all(&run.home);
         let mut seen = Seen::default();
         for (call, count) in places {
-            // Odd, because what is written often goes in pairs, and both of a pair should have their turn.
-            let step = if fault.strikes_one_flush() || self.all { 1 } else { count.div_ceil(SOME) | 1 };
+            let step = self.reach.step(fault, count);
             for nth in (1..MOST).step_by(usize::try_from(step).unwrap_or(1)) {
                 let place = format!("{} · {} · {call} {nth}", scene.name, fault.name);
                 let (hit, one) = self.hit_once(scene, fault, call, nth).map_err(|why| format!("{place} {why}"))?;

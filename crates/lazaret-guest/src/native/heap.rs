@@ -34,7 +34,10 @@ pub const MAX_HEAP_BYTES: usize = 1 << 32;
 /// four mappings out of a process-wide 65,530.
 pub const MAX_MEMORIES: usize = 32;
 
-/// Pages that are copied before anybody asks. More than that a guest seldom writes again, all of them.
+/// Pages that may stay mapped after a turn though it did not change them: each is looked at again after the next one.
+pub const MAX_IDLE_PAGES: usize = 8;
+
+/// Pages that are copied before anybody asks, or stay mapped from turn to turn. More than that a guest seldom writes again, all of them.
 pub const MAX_HOT_PAGES: usize = 64;
 
 /// What can go wrong with a heap.
@@ -96,6 +99,8 @@ pub struct HeapFile {
     len: usize,
     /// No other heap file of this process has it, ever: a descriptor's number is used again.
     id: u64,
+    /// One more with every change.
+    version: u64,
     /// Pages that the last turn wrote, as runs: the next one most likely writes them again.
     hot: Vec<Range<u32>>,
 }
@@ -106,7 +111,8 @@ impl HeapFile {
     /// A heap of `len` zero bytes.
     pub fn new(len: usize) -> Result<HeapFile, HeapError> {
         let file = nameless_file().map_err(system("create a heap file"))?;
-        let mut heap = HeapFile { file, len: 0, id: NEXT_ID.fetch_add(1, Ordering::Relaxed), hot: Vec::new() };
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let mut heap = HeapFile { file, len: 0, id, version: 0, hot: Vec::new() };
         heap.set_len(len)?;
         Ok(heap)
     }
@@ -126,6 +132,7 @@ impl HeapFile {
         if !len.is_multiple_of(WASM_PAGE) || len > MAX_HEAP_BYTES {
             return Err(HeapError::Length { len });
         }
+        self.version += 1;
         ftruncate(&self.file, len as u64).map_err(system("resize a heap file"))?;
         self.len = len;
         Ok(())
@@ -134,6 +141,7 @@ impl HeapFile {
     /// Replaces one page.
     pub fn write_page(&mut self, index: u32, page: &[u8; PAGE]) -> Result<(), HeapError> {
         let offset = self.offset(index)?;
+        self.version += 1;
         if page.iter().all(|byte| *byte == 0) {
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             return fallocate(&self.file, flags, offset, PAGE as u64).map_err(system("clear a page of a heap file"));
@@ -194,6 +202,10 @@ impl HeapFile {
             return Err(HeapError::OutOfRange { index, pages });
         }
         Ok(u64::from(index) * PAGE as u64)
+    }
+
+    pub(super) fn version(&self) -> u64 {
+        self.version
     }
 
     pub(super) fn id(&self) -> u64 {
@@ -296,6 +308,16 @@ impl Heap {
         Changed { pages: numbers.map(|number| number as u32).collect(), scan }
     }
 
+    /// Lets the pages of its own stay where they are for the next turn on this thread, if they are few. `own` is how many it
+    /// has, and `changed` how many of them differ from the source.
+    ///
+    /// The caller's word: the next changes that its source sees are these very pages, each once, or it sees none ever again.
+    pub(crate) fn keep_writes(&self, own: usize, changed: usize) {
+        if own <= MAX_HOT_PAGES && own - changed.min(own) <= MAX_IDLE_PAGES {
+            self.region.keep_writes(changed as u64);
+        }
+    }
+
     /// One page as it is now, without a copy.
     ///
     /// # Panics
@@ -361,13 +383,41 @@ impl Drop for Restore {
 /// Instantiates with `sources` as the content of the memories, in order of creation; memories beyond the last source
 /// start empty. Returns what `instantiate` returned and a [`Heap`] for each memory it created.
 ///
-/// Instantiation writes data segments and runs start functions over what was woken. When it is done, all that is
-/// forgotten again: a memory with a source then holds the source's bytes. Its size is the source's length, or the
-/// module's minimum if that is more, and what a start function added. No memory gets larger than `limit` bytes.
+/// A memory with a source holds the source's bytes when it is done. Its size is the source's length, or the module's
+/// minimum if that is more, and what a start function added. No memory gets larger than `limit` bytes.
+///
+/// Instantiation writes data segments and runs start functions over what was woken; that is forgotten again.
 ///
 /// `instantiate` must create memories in the store it is given and in no other: it is this store that later proves
 /// that no guest is running.
 pub fn with_heaps<T: 'static, R>(
+    store: &mut Store<T>,
+    sources: Vec<Arc<HeapFile>>,
+    limit: usize,
+    instantiate: impl FnOnce(&mut Store<T>) -> R,
+) -> Result<(R, Vec<Heap>), HeapError> {
+    let (result, heaps) = born(store, sources, limit, instantiate)?;
+    for heap in heaps.iter().filter(|heap| heap.region.has_source()) {
+        // SAFETY: `store` is borrowed exclusively here and owns the memory, so no guest runs and no reference lives.
+        unsafe { heap.region.discard() }.map_err(system("put a woken heap back to its source"))?;
+        heap.region.expect_writes();
+    }
+    Ok((result, heaps))
+}
+
+/// As [`with_heaps`], for an instantiation that runs nothing and writes nothing, so that there is nothing to forget.
+pub(crate) fn with_heaps_untouched<T: 'static, R>(
+    store: &mut Store<T>,
+    sources: Vec<Arc<HeapFile>>,
+    limit: usize,
+    instantiate: impl FnOnce(&mut Store<T>) -> R,
+) -> Result<(R, Vec<Heap>), HeapError> {
+    let (result, heaps) = born(store, sources, limit, instantiate)?;
+    heaps.iter().for_each(|heap| heap.region.expect_writes());
+    Ok((result, heaps))
+}
+
+fn born<T: 'static, R>(
     store: &mut Store<T>,
     sources: Vec<Arc<HeapFile>>,
     limit: usize,
@@ -380,13 +430,7 @@ pub fn with_heaps<T: 'static, R>(
         .map_err(|error| HeapError::Engine { reason: error.to_string() })?;
     let guard = Restore::enter(Births { sources: sources.into_iter(), limit, owner, born: Vec::new() });
     let result = instantiate(store);
-    let heaps = guard.leave();
-    for heap in heaps.iter().filter(|heap| heap.region.has_source()) {
-        // SAFETY: `store` is borrowed exclusively here and owns the memory, so no guest runs and no reference lives.
-        unsafe { heap.region.discard() }.map_err(system("put a woken heap back to its source"))?;
-        heap.region.expect_writes();
-    }
-    Ok((result, heaps))
+    Ok((result, guard.leave()))
 }
 
 /// Makes the linear memories of an engine.

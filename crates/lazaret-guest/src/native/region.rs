@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What to reserve and map. All sizes are multiples of the host's page size.
 pub(super) struct Plan {
@@ -41,6 +41,10 @@ pub(super) struct Region {
     /// INVARIANT: held as long as the file is mapped. `HeapFile` changes only through `&mut`, which nobody can get
     /// while this `Arc` lives: mapped pages can neither change nor vanish (an access past a file's end is SIGBUS).
     source: Option<Arc<HeapFile>>,
+    /// The source's version, plus one, at which it has every byte that was written here; 0 if it never will.
+    kept: AtomicU64,
+    /// It began with the pages that its source's last turn wrote.
+    warm: bool,
 }
 
 // SAFETY: the pointer is to a mapping that this value owns, valid in every thread; the size is atomic. Access to the
@@ -65,6 +69,7 @@ impl Region {
         if let Some(file) = &plan.source
             && let Some(spare) = Spare::take(file, plan.front, plan.capacity, reserved)
         {
+            let warm = spare.version.is_some();
             let region = Region {
                 reservation: spare.into_reservation(),
                 reserved,
@@ -72,6 +77,8 @@ impl Region {
                 capacity: plan.capacity,
                 size: AtomicUsize::new(file_len),
                 source: plan.source,
+                kept: AtomicU64::new(0),
+                warm,
             };
             region.grow(plan.size)?;
             return Ok(region);
@@ -87,6 +94,8 @@ impl Region {
             capacity: plan.capacity,
             size: AtomicUsize::new(file_len),
             source: plan.source,
+            kept: AtomicU64::new(0),
+            warm: false,
         };
         // Huge pages would make one written byte look like 512 changed pages. EINVAL is a kernel built without them.
         // SAFETY: advice on a mapping that we own and that holds no data yet.
@@ -145,6 +154,9 @@ impl Region {
     /// faults neither to read nor to write, and no processor has to be told that a page was replaced. It is only advice:
     /// where the kernel doesn't take it, they are copied when they are written.
     pub(super) fn expect_writes(&self) {
+        if self.warm {
+            return;
+        }
         let runs = self.source.as_ref().map_or(&[][..], |file| file.hot());
         for run in runs {
             let (start, end) = (run.start as usize * PAGE, run.end as usize * PAGE);
@@ -155,6 +167,14 @@ impl Region {
             if unsafe { madvise(self.base().add(start).cast(), end - start, Advice::LinuxPopulateWrite) }.is_err() {
                 return;
             }
+        }
+    }
+
+    /// Says that every byte that was written here will be in the source after so many more changes of it. The next turn on
+    /// this thread then finds the pages where they are: nothing is given back to the kernel and copied anew.
+    pub(super) fn keep_writes(&self, changes: u64) {
+        if let Some(file) = &self.source {
+            self.kept.store(file.version() + changes + 1, Ordering::Release);
         }
     }
 
@@ -188,19 +208,20 @@ impl Drop for Region {
             capacity: self.capacity,
             file,
             len,
+            version: self.kept.load(Ordering::Acquire).checked_sub(1),
         };
         // A memory that grew has more behind its file than the next turn would find there.
-        // SAFETY: this is the last owner, so no guest runs on it and no reference lives.
-        if file.is_some() && self.size() == len && unsafe { self.discard() }.is_ok() {
+        if file.is_some() && self.size() == len && (spare.version.is_some() || spare.discard().is_ok()) {
             spare.keep();
         }
     }
 }
 
-/// A reservation that nobody uses, with a heap file mapped into it and no byte of its own: waking the same heap again on
-/// the same thread needs no new mapping, which is most of what waking costs. Unmapped when dropped.
+/// A reservation that nobody uses, with a heap file mapped into it: waking the same heap again on the same thread needs no
+/// new mapping, which is most of what waking costs. Unmapped when dropped.
 ///
-/// The file may change meanwhile, as nobody looks. It is found again by an identity that no other file ever has, so what
+/// It has no byte of its own, or those that the last turn wrote, and then it serves only a file that has the same: the
+/// file may change meanwhile, as nobody looks, and its version tells. It is found again by an identity that no other file ever has, so what
 /// one agent left can't be given to another.
 struct Spare {
     reservation: NonNull<u8>,
@@ -210,6 +231,8 @@ struct Spare {
     file: Option<u64>,
     /// The part of the file that is mapped.
     len: usize,
+    /// The file's version that has all bytes which lie over it here; none if there are none.
+    version: Option<u64>,
 }
 
 /// Spares that a thread keeps. An agent has one or two memories, and its turns mostly follow each other.
@@ -227,7 +250,25 @@ impl Spare {
                 && spare.len == file.len()
                 && (spare.front, spare.capacity, spare.reserved) == (front, capacity, reserved)
         };
-        SPARE.with_borrow_mut(|spares| spares.iter().position(fits).and_then(|at| spares.remove(at)))
+        let taken = SPARE.with_borrow_mut(|spares| spares.iter().position(fits).and_then(|at| spares.remove(at)));
+        let mut spare = taken?;
+        if spare.version.is_some_and(|version| version != file.version()) {
+            // Another thread has taken a turn since.
+            spare.discard().ok()?;
+            spare.version = None;
+        }
+        Some(spare)
+    }
+
+    /// Forgets what lies over the file.
+    fn discard(&self) -> Result<(), Errno> {
+        if self.len == 0 {
+            return Ok(());
+        }
+        // SAFETY: the front and the file's length lie within the reservation.
+        let base = unsafe { self.reservation.as_ptr().add(self.front) };
+        // SAFETY: the range is our own mapping; whoever used it gave it up, so no guest runs on it and no reference lives.
+        unsafe { madvise(base.cast(), self.len, Advice::LinuxDontNeed) }
     }
 
     fn into_reservation(self) -> NonNull<u8> {

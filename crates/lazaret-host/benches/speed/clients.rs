@@ -10,6 +10,7 @@ use lazaret_host::{Host, Keeper, Pace, Supervisor};
 use lazaret_link::{AgentRequest, Reply, Request};
 
 use crate::guests;
+use crate::timing::show;
 use crate::turns::{Raw, account};
 
 /// How long each is measured, and how often in turns.
@@ -24,11 +25,17 @@ pub(crate) fn keeper(host: Host) -> Keeper {
     Keeper::new(host).with_supervisor(supervisor)
 }
 
-/// Turns and flushes of the redo log in a second.
+/// Turns and flushes of the redo log in a second, and what a turn takes of all processors.
 #[derive(Clone, Copy, Default)]
 struct Rate {
     turns: f64,
     flushes: f64,
+    busy: Duration,
+}
+
+/// How long this process has been on processors.
+fn busy() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().expect("a time that has passed")
 }
 
 /// One turn; how many pages it changed.
@@ -88,7 +95,7 @@ pub(crate) fn clients() {
     );
     let keeper = keeper(host);
     // Until the redo log's file is as long as it gets.
-    for _ in 0..1_500 {
+    for _ in 0..2_000 {
         send(&keeper, &agents[0]);
     }
     let before = account().0;
@@ -96,12 +103,13 @@ pub(crate) fn clients() {
     // The changed pages are also written to the sleeping heap, which is memory.
     let bytes = (account().0 - before - pages * PAGE as u64) / 100;
     let turns = |agents: &mut [AgentId]| {
-        let (before, begun) = (commits.load(Ordering::Relaxed), Instant::now());
+        let (before, begun, ran) = (commits.load(Ordering::Relaxed), Instant::now(), busy());
         let turns = rate(agents, |agent| {
             send(&keeper, agent);
         });
-        let flushes = (commits.load(Ordering::Relaxed) - before) as f64 / begun.elapsed().as_secs_f64();
-        Rate { turns, flushes }
+        let took = begun.elapsed().as_secs_f64();
+        let flushes = (commits.load(Ordering::Relaxed) - before) as f64 / took;
+        Rate { turns, flushes, busy: (busy() - ran).div_f64(turns * took) }
     };
     let mut raws: Vec<Raw> =
         (0..CLIENTS).map(|number| Raw::new(&dir.path().join(format!("raw-{number}")), bytes as usize)).collect();
@@ -123,13 +131,36 @@ pub(crate) fn clients() {
         eight.turns / eight.flushes,
         eight.turns / raw_one,
     );
+    if std::env::var_os(SLOW).is_none() {
+        slower();
+    }
 }
 
 fn print(who: &str, rate: Rate, (threads, raw): (&str, f64)) {
-    let Rate { turns, flushes } = rate;
+    let Rate { turns, flushes, busy } = rate;
     println!(
-        "{:<34} lazaret {turns:>7.0}/s in {flushes:>6.0} flushes/s   raw flushes {raw:>7.0}/s ({threads})   ratio {:.2}",
+        "{:<34} lazaret {turns:>7.0}/s in {flushes:>6.0} flushes/s   raw flushes {raw:>7.0}/s ({threads})   ratio {:.2}   {} of \
+         processors for a turn",
         format!("durable turns, {who}"),
-        turns / raw
+        turns / raw,
+        show(busy),
     );
+}
+
+/// Set in the process that has a slower disk.
+const SLOW: &str = "LAZARET_BENCH_SLOW";
+
+/// The same once more, where every flush takes a millisecond longer. With a disk that flushes faster than a turn thinks,
+/// it is processors that several clients wait for, and what they gain by sharing flushes hardly shows.
+fn slower() {
+    println!("  the same with flushes that take a millisecond longer:");
+    let bench = std::env::current_exe().expect("this program");
+    let inject = ["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fdatasync"];
+    let mut strace = std::process::Command::new("strace");
+    strace.args(inject).args(["-e", "inject=fdatasync:delay_exit=1000"]).arg(bench).args(["--bench", "clients"]);
+    match strace.env(SLOW, "1").status() {
+        Ok(done) if done.success() => {}
+        Ok(done) => println!("  it failed: {done}"),
+        Err(why) => println!("  not measured: `strace` can't be started: {why}"),
+    }
 }

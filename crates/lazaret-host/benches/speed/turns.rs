@@ -94,7 +94,7 @@ pub(crate) fn durable() {
     const TURNS: usize = 2_000;
     const ALONE: u32 = 500;
     /// After so many the redo log's file is as long as it gets.
-    const WARM_UP: u32 = 1_500;
+    const WARM_UP: u32 = 2_000;
     let dir = guests::data_root();
     let component = guests::counter();
     let host = Host::open(&dir.path().join("root")).expect("a data root");
@@ -105,7 +105,7 @@ pub(crate) fn durable() {
     let alone = time(|| (0..ALONE).for_each(|_| pages += guests::send(&host, &agent, b"add 1").pages));
     let (bytes, ran) = (account().0 - bytes, account().1 - ran);
     // The changed pages are also written to the sleeping heap, which is memory.
-    let (bytes, ran) = (bytes / u64::from(ALONE) - (pages / ALONE as usize * PAGE) as u64, ran / ALONE);
+    let (bytes, ran) = ((bytes - (pages * PAGE) as u64) / u64::from(ALONE), ran / ALONE);
     let mut raw = Raw::new(&dir.path().join("raw"), bytes as usize);
     let bare = Bare::new(&component);
     let anchor = || {
@@ -115,9 +115,9 @@ pub(crate) fn durable() {
     let pair = side_by_side(TURNS, || drop(guests::send(&host, &agent, b"add 1")), anchor);
     pair.print("durable turn", "flush + bare Wasmtime", " (target at most 1.5)");
     let flush: Vec<Duration> = (0..500).map(|_| time(|| raw.flush())).collect();
-    let (flush, pages) = (show(median(flush)), pages / ALONE as usize);
+    let (flush, pages) = (show(median(flush)), pages as f64 / f64::from(ALONE));
     println!(
-        "  {pages} pages changed, {bytes} bytes flushed, {} on the processor; one after another: {}; the flush alone: {flush}",
+        "  {pages:.1} pages changed, {bytes} bytes flushed, {} on the processor; one after another: {}; the flush alone: {flush}",
         show(ran),
         show(alone / ALONE)
     );

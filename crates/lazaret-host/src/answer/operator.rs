@@ -49,15 +49,15 @@ impl Keeper {
     }
 
     /// Looks at the files that others may have changed, and puts into the journal what happened to them. Whatever was stopped
-    /// by that has stopped when this returns.
+    /// by that has stopped when this returns; if something can't be cut off, that is the error.
     pub(super) fn record(&self) -> Result<Reply, HostError> {
         let (_, switches, _) = self.host.rules();
         // Also if it can't be put on record: it is in force.
         let noted = self.host.station.note();
-        self.host.station.settle();
+        let settled = self.host.station.settle();
         noted?;
         self.nudge_changed()?;
-        Ok(Reply::Switches(switches))
+        settled.map(|()| Reply::Switches(switches))
     }
 
     pub(super) fn stop_within(&self, within_ms: u64) -> Result<Reply, HostError> {
@@ -109,9 +109,9 @@ impl Keeper {
         let event = TrustEvent { agent: agent.clone(), change, score, by, at, reason, turn: None };
         change_trust(&self.host.root, &self.host.store, &[event])?;
         // It is in force now; the journal is told by whoever comes first.
-        self.record()?;
+        let recorded = self.record();
         self.nudge(&agent);
-        Ok(Reply::Done)
+        recorded.map(|_| Reply::Done)
     }
 
     pub(super) fn schedule(&self, request: ScheduleRequest) -> Result<Reply, HostError> {

@@ -5,6 +5,7 @@ use lazaret_host::Life;
 use lazaret_link::{AgentRequest, Reply, Request};
 use serde_json::json;
 
+use super::lives::Lives;
 use super::row_json;
 use crate::cli::Cli;
 use crate::commands::{operator, report_recovery, turn};
@@ -33,7 +34,7 @@ pub(super) fn rollback(name: &AgentId, turn: u64, cli: &Cli, ui: &Ui) -> Result<
     let mut door = Door::open(cli, ui)?;
     door.ask(Request::Agent(AgentRequest::Rollback { agent: name.clone(), turn, by: operator() }))?;
     let row = door.row(name)?;
-    let mut said = row_json(&row, Life::of(&row, false).name());
+    let mut said = row_json(&row, Lives::of_one(cli, name)?.of(&row));
     said["rolled_back_to"] = json!(turn);
     ui.json(&said);
     let done = ui.paint(Tone::Good, "rolled back");

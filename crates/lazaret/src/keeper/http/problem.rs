@@ -26,7 +26,7 @@ fn status(code: &str) -> StatusCode {
         "name-taken" | "removed" | "in-doubt" | "not-in-doubt" | "answered" | "expired" | "others" | "killed"
         | "spent" | "halted" | "other-engine" | "unresumable" | "other-question" => StatusCode::CONFLICT,
         "quarantined" | "not-quarantined" | "revoked" | "revocations" | "not-running" | "unfinished" | "stateless"
-        | "gone" | "schedule-taken" | "too-many-schedules" => StatusCode::CONFLICT,
+        | "gone" | "schedule-taken" | "too-many-schedules" | "still-acting" => StatusCode::CONFLICT,
         "bad-cap" | "bad-budget" | "inadmissible" | "selection" | "bad-decision" | "ambiguous" | "bad-input"
         | "bad-schedule" | "unconfirmed" => StatusCode::UNPROCESSABLE_ENTITY,
         "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
