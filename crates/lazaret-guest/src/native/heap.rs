@@ -37,7 +37,8 @@ pub const MAX_MEMORIES: usize = 32;
 /// Pages that may stay mapped after a turn though it did not change them: each is looked at again after the next one.
 pub const MAX_IDLE_PAGES: usize = 8;
 
-/// Pages that are copied before anybody asks, or stay mapped from turn to turn. More than that a guest seldom writes again, all of them.
+/// Pages that are copied before anybody asks, or stay mapped from turn to turn. More than that a guest seldom writes again,
+/// all of them.
 pub const MAX_HOT_PAGES: usize = 64;
 
 /// What can go wrong with a heap.

@@ -221,8 +221,8 @@ impl Drop for Region {
 /// new mapping, which is most of what waking costs. Unmapped when dropped.
 ///
 /// It has no byte of its own, or those that the last turn wrote, and then it serves only a file that has the same: the
-/// file may change meanwhile, as nobody looks, and its version tells. It is found again by an identity that no other file ever has, so what
-/// one agent left can't be given to another.
+/// file may change meanwhile, as nobody looks, and its version tells. It is found again by an identity that no other file
+/// ever has, so what one agent left can't be given to another.
 struct Spare {
     reservation: NonNull<u8>,
     reserved: usize,
