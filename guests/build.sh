@@ -115,7 +115,12 @@ make_c() {
 }
 
 make_js() {
-    need node "the JavaScript guest"
+    make_js_tools
+    componentize_js js-counter/counter.js js-counter
+}
+
+make_js_tools() {
+    need node "the JavaScript guests"
     node_modules
     preload=
     if [ "$(uname -s)" = Linux ]; then
@@ -123,15 +128,31 @@ make_js() {
         preload=$tools/frozen.so
         zig cc -shared -fPIC -O1 -g0 "$guests/frozen.c" -o "$preload"
     fi
-    # The script's path goes into the component: always give the same one.
+}
+
+# componentize_js SCRIPT NAME. The script's path goes into the component: always give the same one.
+componentize_js() {
     (cd "$guests" && LD_PRELOAD=$preload node "$tools/js/node_modules/componentize-qjs/cli.mjs" --wit ../wit \
-        --world agent --js js-counter/counter.js --sync --stub-wasi --output "$out/js-counter.wasm" >/dev/null)
+        --world agent --js "$1" --sync --stub-wasi --output "$out/$2.wasm" >/dev/null)
+}
+
+make_js_web() {
+    make_js_tools
+    # One module: the tool reads no others.
+    cat "$root/sdk/js/fetch.js" "$root/examples/js-web/agent.js" >"$out/js-web.js"
+    componentize_js build/js-web.js js-web
 }
 
 make_python() {
     venv
     (cd "$guests" && "$tools/venv/bin/componentize-py" --quiet --wit-path ../wit --world agent componentize \
         --stub-wasi --python-path python-counter counter --output "$out/python-counter.wasm")
+}
+
+make_python_web() {
+    venv
+    (cd "$root/examples/python-web" && "$tools/venv/bin/componentize-py" --quiet --wit-path ../../wit --world agent \
+        componentize --stub-wasi --python-path . --python-path ../../sdk/python app --output "$out/python-web.wasm")
 }
 
 # ---- checks ----
@@ -144,11 +165,11 @@ check_imports() {
     fi
 }
 
-reproducible='c-counter js-counter mailbox rust-counter wasi-tool'
+reproducible='c-counter js-counter js-web mailbox rust-counter wasi-tool'
 
 check_digest() {
     case " $reproducible " in *" $1 "*) ;; *) return 0 ;; esac
-    if [ "$1" = js-counter ] && [ "$(uname -s)" != Linux ]; then
+    if [ "${1#js-}" != "$1" ] && [ "$(uname -s)" != Linux ]; then
         say "$1: not compared with guests/DIGESTS, it can be built to the same bytes on Linux only"
         return 0
     fi
@@ -179,11 +200,13 @@ build_c() {
 }
 build_js() {
     guest js-counter make_js guests/js-counter guests/frozen.c guests/requirements.txt
-    names="$names js-counter"
+    guest js-web make_js_web examples/js-web sdk/js guests/frozen.c guests/requirements.txt guests/js-counter/package-lock.json
+    names="$names js-counter js-web"
 }
 build_python() {
     guest python-counter make_python guests/python-counter guests/requirements.txt
-    names="$names python-counter"
+    guest python-web make_python_web examples/python-web sdk/python guests/requirements.txt
+    names="$names python-counter python-web"
 }
 
 mkdir -p "$out" "$tools"

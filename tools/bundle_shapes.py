@@ -2,11 +2,13 @@
 
 import base64
 import binascii
+import ipaddress
 import json
 import re
 
 MAX_WHOLE = (1 << 53) - 1
 MAX_RAILS = 64
+MAX_HOSTS = 64
 
 
 class Bad(Exception):
@@ -169,6 +171,7 @@ def pair(value):
 HEX = re.compile(r"[0-9a-f]{64}\Z")
 DECIMAL = re.compile(r"(0|[1-9][0-9]{0,19})\Z")
 AGENT = re.compile(r"[a-z][a-z0-9-]{0,63}\Z")
+SLOT = re.compile(r"[a-z][a-z0-9._-]{0,63}\Z")
 PATTERN = re.compile(r"([A-Za-z0-9._/-]{1,128})(\*?)\Z")
 
 
@@ -201,20 +204,38 @@ def agent(value):
         raise Bad("V8", "must be an agent's name")
 
 
-def is_ipv6(host):
-    """RFC 4291's text forms, without zones."""
-    parts = host.split(":")
-    quad = parts[-1].split(".")
-    if len(quad) == 4:
-        if not all(re.match(r"(0|[1-9][0-9]{0,2})\Z", octet) and int(octet) < 256 for octet in quad):
-            return False
-        host = ":".join(parts[:-1] + ["0", "0"])
-    halves = host.split("::")
-    if len(halves) > 2:
-        return False
-    groups = [group for half in halves for group in (half.split(":") if half else [])]
-    full = len(groups) == 8 if len(halves) == 1 else len(groups) <= 7
-    return full and all(re.match(r"[0-9A-Fa-f]{1,4}\Z", group) for group in groups)
+def address(text):
+    """(version, bits) of an IP address without a zone, or None."""
+    try:
+        found = ipaddress.ip_address(text) if "%" not in text else None
+    except ValueError:
+        return None
+    return (found.version, int(found)) if found else None
+
+
+def spelled6(bits, mapped):
+    """An IPv6 address as RFC 5952 writes it; IPv4-mapped ones with dots only if `mapped`."""
+    if mapped and bits >> 32 == 0xffff:
+        return "::ffff:%s" % ipaddress.IPv4Address(bits & 0xffffffff)
+    groups = ["%x" % (bits >> shift & 0xffff) for shift in range(112, -16, -16)]
+    # The longest run of zeros, and of two the first.
+    runs = [(end - start, -start) for start in range(8) for end in range(start + 2, 9) if set(groups[start:end]) == {"0"}]
+    if not runs:
+        return ":".join(groups)
+    length, start = max(runs)
+    return ":".join(groups[:-start]) + "::" + ":".join(groups[length - start:])
+
+
+def is_host(host):
+    """A host as URLs write it. Whether an `xn--` label is one that a registry could have given out is not looked at."""
+    if host.startswith("[") and host.endswith("]"):
+        found = address(host[1:-1])
+        return bool(found) and found[0] == 6 and spelled6(found[1], False) == host[1:-1]
+    labels = host.split(".")
+    if re.match(r"([0-9]+|0x[0-9a-f]*)\Z", labels[-1]):
+        found = address(host)
+        return bool(found) and found[0] == 4
+    return len(host) <= 253 and all(re.match(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", label) for label in labels)
 
 
 def origin_order(place):
@@ -227,14 +248,25 @@ def origin_order(place):
         host, port = authority[:colon], authority[colon + 1:]
         if not re.match(r"[1-9][0-9]{0,4}\Z", port) or int(port) > 65535 or int(port) == usual:
             return None
-    if host.startswith("[") and host.endswith("]") and len(host) > 1:
-        lawful = is_ipv6(host[1:-1])
-    else:
-        lawful = len(host) <= 253 and all(re.match(r"[a-z0-9-]{1,63}\Z", label) for label in host.split("."))
-    return (plain, host, int(port or usual)) if lawful else None
+    return (plain, host, int(port or usual)) if is_host(host) else None
+
+
+def net_order(text):
+    """Sort key of what stands behind `net:`, or None if that isn't its one spelling."""
+    start, slash, length = text.partition("/")
+    found = address(start)
+    if not found:
+        return None
+    width = 32 if found[0] == 4 else 128
+    shown = str(ipaddress.IPv4Address(found[1])) if found[0] == 4 else spelled6(found[1], True)
+    if slash and (not re.match(r"(0|[1-9][0-9]{0,2})\Z", length) or int(length) >= width):
+        return None
+    length = int(length) if slash else width
+    return found + (length,) if shown == start and found[1] % (1 << (width - length)) == 0 else None
 
 
 PLAIN_GRANTS = ("storage", "log", "clock", "random", "environment")
+MODES = ("preflight", "none")
 
 
 def grant_order(grant):
@@ -248,6 +280,13 @@ def grant_order(grant):
     if family == "http":
         order = origin_order(rest)
         return (7,) + order if order else None
+    if family == "net":
+        order = net_order(rest)
+        return (9,) + order if order else None
+    if family == "egress" and rest in MODES:
+        return (10, MODES.index(rest))
+    if family == "secret":
+        return (11, rest) if SLOT.match(rest) else None
     return (8, rest) if family == "agent" and AGENT.match(rest) else None
 
 
@@ -283,6 +322,7 @@ EFFECTS = {kind: record(dict(fields, kind=text)) for kind, fields in {
     "tools.call": {"name": text, "arguments": text},
     "http.fetch": {"method": text, "url": text, "headers": HEADERS, "body": binary},
     "agents.send": {"to": text, "content_type": text, "body": binary},
+    "secret.use": {"slot": text, "method": text, "url": text},
 }.items()}
 ANSWER = tagged({
     "entry": nullable(record({"value": binary, "version": U64})),
@@ -297,13 +337,14 @@ ANSWER = tagged({
     "result": text,
     "response": record({"status": U16, "headers": HEADERS, "body": binary}),
     "sent": U32,
+    "handle": text,
 }, units=("nothing",))
 REFUSAL = record({
-    "code": choice("bad-ask", "not-granted", "no-permit", "forbidden", "policy-error", "approval-denied",
+    "code": choice("bad-ask", "not-granted", "egress-denied", "no-permit", "forbidden", "policy-error", "approval-denied",
                    "approval-expired", "approval-invalid", "killed", "revoked", "mailbox-closed", "no-budget",
                    "budget-exceeded", "per-action-limit", "rail-not-allowed", "unpriced", "bad-spend", "too-many-open",
-                   "effects-spent", "bytes-spent"),
-    "layer": choice("form", "declared", "switch", "trust", "policy", "approval", "budget", "executor"),
+                   "effects-spent", "bytes-spent", "secret-not-bound", "secret-leak", "vault-locked"),
+    "layer": choice("form", "declared", "switch", "trust", "policy", "approval", "budget", "executor", "secrets"),
     "reason": text,
     "remedy": text,
 })
@@ -325,12 +366,20 @@ ENDING = tagged({
 })
 LIMITS = some({name: U64 for name in (
     "fuel", "memory", "wall_ms", "effects", "bytes_out", "output_bytes", "money")})
+HOSTS = some({name: U64 for name in ("requests_per_minute", "bytes_per_day")})
 CAPS = record({"at_cap": choice("pause", "refuse"), "currency": nullable(text), "per_action": nullable(U64),
                "rails": items(text), "turn": LIMITS, "run": LIMITS, "day": LIMITS, "total": LIMITS})
 
 
 def caps(value):
     """What may be spent beyond one turn. Money needs a currency; rails stand in order, each once."""
+    if isinstance(value, dict) and "hosts" in value:
+        hosts = value["hosts"]
+        if not isinstance(hosts, dict) or not 0 < len(hosts) <= MAX_HOSTS or not all(map(is_host, hosts)):
+            raise Bad("V9", "`hosts` names hosts, 1 to %d of them" % MAX_HOSTS)
+        for limits in hosts.values():
+            HOSTS(limits)
+        value = {key: value[key] for key in value if key != "hosts"}
     CAPS(value)
     currency, rails = value["currency"], value["rails"]
     if currency is not None and not re.fullmatch("[A-Z]{3}", currency):
@@ -361,6 +410,10 @@ BODY = tagged({
     "trust-changed": record({"agent": agent, "change": choice("set", "revoked", "restored", "mismatch"), "score": SCORE,
                              "by": text, "at": U64, "reason": text, "turn": nullable(U64)}),
     "caps-set": record({"agent": agent, "caps": caps}),
+    "vault-changed": record({"what": choice("init", "set", "rotate", "remove", "bind", "unbind", "rotate-master", "found"),
+                             "vault": text, "name": nullable(text), "holder": nullable(text), "slot": nullable(text),
+                             "hosts": items(text), "version": nullable(U64), "generation": U64, "digest": digest,
+                             "by": text}),
     "schedule-added": record({"agent": agent, "by": text, "message": MESSAGE, "missed": choice("skip", "once", "all"),
                               "schedule": text, "when": tagged({
                                   "cron": record({"expression": text, "zone": text}),

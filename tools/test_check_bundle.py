@@ -75,13 +75,16 @@ def hashed(data):
 KEY = Key(1)
 BUDGET = {"fuel": 1000, "memory": 65536, "wall_ms": 1000, "effects": 10, "bytes": 4096}
 ENGINE = hashed(b"engine")
-GRANTS = ["storage", "log", "model:rehearsal/*", "tool:mail.list", "http:example.com", "http:http://[::1]:8080"]
+GRANTS = ["storage", "log", "model:rehearsal/*", "tool:mail.list", "http:example.com", "http:http://[::1]:8080",
+          "net:10.0.0.0/8", "net:fd00::/8", "egress:preflight"]
 TAPE = [
     {"effect": {"kind": "storage.get", "key": "k\u20ac\u000b\"\\"}, "outcome": {"done": {"entry": None}}},
     {"effect": {"kind": "log.write", "level": "info", "text": "hi\n"}, "outcome": {"done": "nothing"}},
     {"effect": {"kind": "clock.sleep", "nanos": "18446744073709551615"}, "outcome": {"failed": "no"}},
     {"effect": {"kind": "tools.call", "name": "x", "arguments": "{}"}, "outcome": {"refused": {
         "code": "not-granted", "layer": "declared", "reason": "r", "remedy": "m"}}},
+    {"effect": {"kind": "secret.use", "slot": "s", "method": "GET", "url": "https://a/"},
+     "outcome": {"done": {"handle": "lazaret-secret:s"}}},
     {"effect": {"kind": "environment.read"}, "outcome": {"done": {"environment": [["A", "b"]]}}},
 ]
 for number, asked in enumerate(TAPE):
@@ -494,20 +497,27 @@ class Shapes(unittest.TestCase):
 
     def test_grants(self):
         lawful = ["storage", "tool:a", "tool:a/b_C.9-*", "model:x*", "http:a.b-c.d", "http:a:80", "http:http://a:443",
-                  "http:[::]", "http:[1::8]:1", "http:http://[1:2:3:4:5:6:7.8.9.0]", "http:[::1.2.3.4]", "agent:a-1",
-                  "http:[1:2:3:4:5:6:7::]", "http:[ABCD::]", "tool:" + "a" * 128 + "*", "http:127.0.0.1"]
+                  "http:[::]", "http:[1::8]:1", "http:http://[1:2:3:4:5:6:708:900]", "http:[::102:304]", "agent:a-1",
+                  "http:[1:2:3:4:5:6:7:0]", "http:[abcd::]", "tool:" + "a" * 128 + "*", "http:127.0.0.1",
+                  "http:1.example", "net:10.0.0.0/8", "net:0.0.0.0/0", "net:::1", "net:fd00::/8", "net:::ffff:127.0.0.1",
+                  "egress:none", "egress:preflight", "secret:a.b-c_9"]
         unlawful = ["", "Storage", "storage:", "tool:", "tool:*", "tool:a b", "tool:a**", "model:" + "a" * 129, "http:",
                     "http:a:443", "http:http://a:80", "http:https://a", "http:A", "http:a.", "http:a..b", "http:a:0",
                     "http:a:080", "http:a:65536", "http:u@a", "http:a/", "http:[]", "http:[::1", "http:[1::2::3]",
                     "http:[:::]", "http:[1:2:3:4:5:6:7:8:9]", "http:[1:2:3:4:5:6::1.2.3.4]", "http:[::1.2.3.04]",
                     "http:[fe80::1%eth0]", "http:[12345::]", "http:[1:2:3:4:5:6:7:8::]", "agent:", "agent:A", "agent:1",
-                    "agent:" + "a" * 65, "fly", "http:" + "a" * 64, "http:" + "a." * 127 + "a", "tool:\u0661"]
+                    "agent:" + "a" * 65, "fly", "http:" + "a" * 64, "http:" + "a." * 127 + "a", "tool:\u0661",
+                    "http:127.1", "http:0x7f.0.0.1", "http:a.1", "http:-a", "http:a-", "http:[ABCD::]", "http:[0:0::1]",
+                    "http:[::1.2.3.4]", "net:", "net:10.0.0.1/8", "net:10.0.0.0/33", "net:10.0.0.0/08", "net:10.0.0.1/32",
+                    "net:[::1]", "net:::ffff:7f00:1", "net:FD00::/8", "net:fe80::1%1", "egress:", "egress:strict",
+                    "secret:", "secret:A", "secret:9", "secret:a b", "secret:" + "a" * 65]
         for grant in lawful:
             self.assertIsNotNone(shapes.grant_order(grant), grant)
         for grant in unlawful:
             self.assertIsNone(shapes.grant_order(grant), grant)
         shapes.grants(["storage", "environment", "model:a", "model:a*", "model:b", "tool:a", "http:a", "http:b:1",
-                       "http:b", "http:http://a", "agent:a"])
+                       "http:b", "http:http://a", "agent:a", "net:9.0.0.0", "net:10.0.0.0/8", "net:10.0.0.0",
+                       "net:::1", "egress:preflight", "egress:none", "secret:a"])
 
 
 class Bundles(unittest.TestCase):

@@ -174,6 +174,31 @@ static text_t request(const char *method, const char *url, const char *body, fau
     return owned(line);
 }
 
+// A request with one header; `-` for none. The answer's body stands behind its status.
+static text_t call(const char *method, const char *url, const char *name, const char *value, fault_t *fault, bool *ok) {
+    lazaret_host_http_header_t header = {borrowed(name), borrowed(value)};
+    lazaret_host_http_request_t ask = {
+        .method = borrowed(method),
+        .url = borrowed(url),
+        .headers = {&header, strcmp(name, "-") == 0 ? 0 : 1},
+        .body = {NULL, 0},
+    };
+    lazaret_host_http_response_t response;
+    *ok = lazaret_host_http_fetch(&ask, &response, fault);
+    if (!*ok) return nothing;
+    char line[24];
+    snprintf(line, sizeof line, "status=%u ", response.status);
+    text_t answer = join(borrowed(line), (text_t){response.body.ptr, response.body.len});
+    lazaret_host_http_response_free(&response);
+    return answer;
+}
+
+static text_t handle_of(const char *slot, fault_t *fault, bool *ok) {
+    text_t name = borrowed(slot), handle;
+    *ok = lazaret_host_secrets_handle(&name, &handle, fault);
+    return *ok ? handle : nothing;
+}
+
 static text_t call_tool(const char *name, const char *arguments, fault_t *fault, bool *ok) {
     text_t tool = borrowed(name), json = borrowed(arguments), result;
     *ok = lazaret_host_tools_call(&tool, &json, &result, fault);
@@ -256,6 +281,11 @@ static bool obey(char *command, agent_reply_t *ret, agent_failure_t *err) {
     } else if (strcmp(command, "post") == 0) {
         char *body = split(rest);
         out = request("POST", rest, body, &fault, &ok);
+    } else if (strcmp(command, "call") == 0) {
+        char *url = split(rest), *name = split(url), *value = split(name);
+        out = call(rest, url, name, value, &fault, &ok);
+    } else if (strcmp(command, "handle") == 0) {
+        out = handle_of(rest, &fault, &ok);
     } else if (strcmp(command, "tool") == 0) {
         char *arguments = split(rest);
         out = call_tool(rest, arguments, &fault, &ok);

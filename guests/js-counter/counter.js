@@ -9,6 +9,7 @@ import http from "lazaret:host/http@0.1.0";
 import log from "lazaret:host/log@0.1.0";
 import model from "lazaret:host/model@0.1.0";
 import random from "lazaret:host/random@0.1.0";
+import secrets from "lazaret:host/secrets@0.1.0";
 import storage from "lazaret:host/storage@0.1.0";
 import tools from "lazaret:host/tools@0.1.0";
 
@@ -38,6 +39,15 @@ const commands = {
     rolls: () => rolls.join(","),
     fetch: (url) => request("GET", url, ""),
     post: (rest) => request("POST", ...split(rest)),
+    handle: (slot) => secrets.handle(slot),
+    call(rest) {
+        const [method, after] = split(rest);
+        const [url, header] = split(after);
+        const [name, value] = split(header);
+        const headers = name === "-" ? [] : [{ name, value }];
+        const response = http.fetch({ method, url, headers, body: encode("") });
+        return `status=${response.status} ${decode(response.body)}`;
+    },
     tool: (rest) => tools.call(...split(rest)),
     ask(text) {
         const utterances = [{ role: "user", text }];

@@ -6,7 +6,7 @@ import re
 
 from componentize_py_types import Err
 from wit_world import WitWorld as World
-from wit_world.imports import agents, clock, http, log, model, random, storage, tools, types
+from wit_world.imports import agents, clock, http, log, model, random, secrets, storage, tools, types
 
 numbers = []
 rolls = []
@@ -72,6 +72,17 @@ def request(method, url, body):
     return f"status={response.status} bytes={len(response.body)}"
 
 
+def call(rest):
+    method, url, name, *value = rest.split(" ", 3)
+    headers = [] if name == "-" else [http.Header(name, "".join(value))]
+    response = http.fetch(http.Request(method, url, headers, b""))
+    return f"status={response.status} {response.body.decode(errors='replace')}"
+
+
+def handle(slot):
+    return secrets.handle(slot)
+
+
 def tool(rest):
     name, _, arguments = rest.partition(" ")
     return tools.call(name, arguments)
@@ -112,6 +123,8 @@ COMMANDS = {
     "rolls": list_rolls,
     "fetch": fetch,
     "post": post,
+    "call": call,
+    "handle": handle,
     "tool": tool,
     "ask": ask,
     "tell": tell,

@@ -3,7 +3,7 @@
 ;; grants: http:example.com
 ;; effects: 1
 ;; refused: 1
-;; refusal: percent-encoded
+;; refusal: the URL has a space or tab
 (data (i32.const 256) "GET")
 (data (i32.const 512) "https://example.com/ HTTP/1.1\0d\0aHost: evil.test")
 (func (export "handle") (param i32 i32 i32 i32 i32 i32 i32) (result i32)

@@ -1,5 +1,5 @@
 ;; attack: the address at which clouds keep credentials
-;; expect: replied not-granted
+;; expect: replied egress-denied
 ;; grants: storage
 ;; effects: 1
 ;; refused: 1

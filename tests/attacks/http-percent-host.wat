@@ -3,7 +3,7 @@
 ;; grants: http:example.com
 ;; effects: 1
 ;; refused: 1
-;; refusal: the host must be
+;; refusal: no percent-encoding
 (data (i32.const 256) "GET")
 (data (i32.const 512) "https://example%2ecom/")
 (func (export "handle") (param i32 i32 i32 i32 i32 i32 i32) (result i32)

@@ -1,5 +1,5 @@
 ;; attack: the granted host on another port
-;; expect: replied not-granted
+;; expect: replied egress-denied
 ;; grants: http:example.com
 ;; effects: 1
 ;; refused: 1

@@ -1,5 +1,5 @@
 ;; attack: fetches from a name below the granted one
-;; expect: replied not-granted
+;; expect: replied egress-denied
 ;; grants: http:example.com
 ;; effects: 1
 ;; refused: 1

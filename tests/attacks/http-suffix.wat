@@ -1,5 +1,5 @@
 ;; attack: fetches from a host whose name ends like the granted one
-;; expect: replied not-granted
+;; expect: replied egress-denied
 ;; grants: http:example.com
 ;; effects: 1
 ;; refused: 1

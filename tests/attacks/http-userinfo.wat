@@ -3,7 +3,7 @@
 ;; grants: http:example.com
 ;; effects: 1
 ;; refused: 1
-;; refusal: no user information
+;; refusal: user information before
 (data (i32.const 256) "GET")
 (data (i32.const 512) "https://example.com@evil.test/")
 (func (export "handle") (param i32 i32 i32 i32 i32 i32 i32) (result i32)

@@ -1,15 +1,17 @@
 //! The live executor of everything that isn't part of the turn's own transaction.
 
-use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lazaret_gate::canonical::Exact;
+use lazaret_gate::effect::Request;
 use lazaret_gate::halted::Halted;
 use lazaret_gate::{Answer, Bytes, Effect, Executor, Permit, Undone};
 
+use crate::broker::{self, Broker};
 use crate::limits::{LOOK, MAX_SLEEP};
-use crate::{http, model, tools};
+use crate::web::Web;
+use crate::{model, tools};
 
 /// Says whether an operator has stopped an effect that was let pass.
 type Switched = Box<dyn Fn(&Effect) -> Option<Halted> + Send>;
@@ -18,20 +20,21 @@ type Switched = Box<dyn Fn(&Effect) -> Option<Halted> + Send>;
 pub struct Outside {
     switched: Switched,
     started: Instant,
-    /// Made when it is needed: most turns send nothing.
-    http: OnceCell<http::Client>,
+    web: Web,
     tools: tools::Toolbox,
+    broker: Broker,
     environment: Vec<(String, String)>,
 }
 
 impl Outside {
-    /// `tools` is the directory in which built-in tools keep what they make.
-    pub fn new(tools: PathBuf) -> Self {
+    /// `tools` is the directory in which built-in tools keep what they make; `web` is what requests go through.
+    pub fn new(tools: PathBuf, web: Web) -> Self {
         Self {
             switched: Box::new(|_| None),
             started: Instant::now(),
-            http: OnceCell::new(),
+            web,
             tools: tools::Toolbox::new(tools),
+            broker: Broker::default(),
             environment: Vec::new(),
         }
     }
@@ -46,7 +49,7 @@ impl Outside {
     fn unless_halted<T>(
         &self,
         effect: &Effect,
-        act: impl FnOnce(&mut dyn FnMut() -> bool) -> Option<Result<T, String>>,
+        act: impl FnOnce(&mut dyn FnMut() -> bool) -> Option<Result<T, Undone>>,
     ) -> Result<T, Undone> {
         let mut halted = None;
         let done = act(&mut || {
@@ -54,7 +57,7 @@ impl Outside {
             halted.is_some()
         });
         match (done, halted) {
-            (Some(done), _) => Ok(done?),
+            (Some(done), _) => done,
             (None, Some(halted)) => Err(Undone::Cut(Box::new(halted.refusal(true)))),
             (None, None) => Err("it ended without an answer".into()),
         }
@@ -86,6 +89,27 @@ impl Outside {
     }
 }
 
+impl Outside {
+    /// Whose secrets go into requests.
+    pub fn with_broker(mut self, broker: Broker) -> Self {
+        self.broker = broker;
+        self
+    }
+
+    /// Takes up what an effect left behind that was done before the turn was cut off.
+    pub fn recall(&mut self, effect: &Effect) {
+        broker::recalled(&mut self.broker, effect);
+    }
+
+    fn fetch(&mut self, effect: &Effect, request: Request) -> Result<Answer, Undone> {
+        let mut broker = std::mem::take(&mut self.broker);
+        let answered =
+            broker.fetch(request, |outgoing| self.unless_halted(effect, |halted| self.web.fetch(&outgoing, halted)));
+        self.broker = broker;
+        answered.map(Answer::Response)
+    }
+}
+
 impl Executor for Outside {
     fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
         let effect = permit.into_effect();
@@ -109,10 +133,8 @@ impl Executor for Outside {
             Effect::EnvironmentRead {} => Ok(Answer::Environment(self.environment.clone())),
             Effect::ModelGenerate(prompt) => Ok(Answer::Completion(model::generate(&prompt)?)),
             Effect::ToolsCall { name, arguments } => Ok(Answer::Result(self.tools.call(&name, &arguments)?)),
-            Effect::HttpFetch(ref request) => {
-                let (client, request) = (self.http.get_or_init(http::Client::default), request.clone());
-                self.unless_halted(&effect, |halted| client.fetch(request, halted)).map(Answer::Response)
-            }
+            Effect::HttpFetch(ref request) => self.fetch(&effect, request.clone()),
+            Effect::SecretUse { slot, method, url } => self.broker.admit(&slot, &method, &url),
             inside @ (Effect::StorageGet { .. }
             | Effect::StorageSet { .. }
             | Effect::StorageDelete { .. }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use lazaret_gate::record::{Divergence, TapeEntry, TurnRecord};
-use lazaret_gate::refusal::Layer;
 use lazaret_gate::ruling::Asked;
 use lazaret_gate::stages::Matter;
 use lazaret_gate::{
@@ -130,7 +129,7 @@ impl Executor for Recorded {
             Some(Outcome::Done(answer)) => Ok(answer.clone()),
             Some(Outcome::Failed(why)) => Err(why.clone().into()),
             // Not the gate's word: it had let it pass.
-            Some(Outcome::Refused(cut)) if cut.layer == Layer::Executor => Err(Undone::Cut(Box::new(cut.clone()))),
+            Some(Outcome::Refused(cut)) if cut.layer.follows_permit() => Err(Undone::Cut(Box::new(cut.clone()))),
             // `close` compares this with the recorded refusal and reports the verdict that changed.
             Some(Outcome::Refused(_)) | None => Err("permitted now, but not when it was recorded".into()),
         }

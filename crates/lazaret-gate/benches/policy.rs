@@ -83,6 +83,7 @@ fn request(n: usize) -> Request {
             path: Some(format!("/v7/items/{n}")),
             content_type: Some("application/json".into()),
             trust: lazaret_gate::trust::Score::try_from(50).ok(),
+            host: None,
         },
     }
 }

@@ -94,6 +94,17 @@ pub enum Effect {
         /// The message.
         body: Bytes,
     },
+    /// Use a secret that an operator bound to a slot of the agent, in one request. Asked before that request; the value
+    /// itself is never part of an ask or an answer.
+    #[serde(rename = "secret.use")]
+    SecretUse {
+        /// Which slot.
+        slot: String,
+        /// The request's method; empty to ask only whether there is such a slot.
+        method: String,
+        /// The request's URL, with handles as the agent wrote them; empty to ask only whether there is such a slot.
+        url: String,
+    },
 }
 
 /// How loud a log line is.
@@ -185,6 +196,7 @@ impl Effect {
             Self::ToolsCall { .. } => "tools.call",
             Self::HttpFetch(_) => "http.fetch",
             Self::AgentsSend { .. } => "agents.send",
+            Self::SecretUse { .. } => "secret.use",
         }
     }
 
@@ -222,6 +234,7 @@ impl Effect {
                 request.method.len() + request.url.len() + headers + request.body.0.len()
             }
             Self::AgentsSend { to, content_type, body } => to.len() + content_type.len() + body.0.len(),
+            Self::SecretUse { slot, method, url } => slot.len() + method.len() + url.len(),
             Self::ClockNow {}
             | Self::ClockMonotonic {}
             | Self::ClockSleep { .. }
@@ -245,6 +258,8 @@ impl Effect {
             Self::ToolsCall { name, arguments } => format!("{} {name} {arguments}", self.kind()),
             Self::HttpFetch(request) => format!("{} {} {}", self.kind(), request.method, request.url),
             Self::AgentsSend { to, .. } => format!("{} to {to}", self.kind()),
+            Self::SecretUse { slot, url, .. } if url.is_empty() => format!("{} {slot}", self.kind()),
+            Self::SecretUse { slot, method, url } => format!("{} {slot} for {method} {url}", self.kind()),
             _ => self.kind().to_owned(),
         }
     }

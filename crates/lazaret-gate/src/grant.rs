@@ -1,5 +1,6 @@
 //! What an agent was granted, and the first stage's question: is this ask covered?
 
+mod mode;
 mod origin;
 
 use std::fmt;
@@ -7,10 +8,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-pub use origin::{BadUrl, Origin, Scheme};
+pub use mode::{BadMode, EgressMode};
+pub use origin::{Origin, Scheme};
 
+use crate::address::{Destinations, Forbidden, Net};
 use crate::effect::Effect;
 use crate::id::AgentId;
+use crate::refusal::{Code, Layer, Refusal};
+use crate::secret::Slot;
+use crate::target::{Host, Target};
 
 /// One thing that an agent may ask for. Written and recorded as text: `storage`, `tool:mail.list`, `http:example.com`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -34,6 +40,12 @@ pub enum Grant {
     Http(Origin),
     /// Messages to one agent.
     Agent(AgentId),
+    /// Addresses that granted names may lead to, though they aren't public.
+    Net(Net),
+    /// Less than strict checks of what leaves.
+    Egress(EgressMode),
+    /// The use of a secret that an operator binds to a slot of this name.
+    Secret(Slot),
 }
 
 /// A name, or the start of names.
@@ -73,7 +85,8 @@ pub struct BadGrant {
 }
 
 const FORMS: &str = "write storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, http:HOST[:PORT] \
-                     (https), http:http://HOST[:PORT] (plain), or agent:NAME";
+                     (https), http:http://HOST[:PORT] (plain), agent:NAME, net:ADDRESS[/LENGTH], egress:preflight, \
+                     egress:none or secret:SLOT";
 
 impl FromStr for Grant {
     type Err = BadGrant;
@@ -92,6 +105,13 @@ impl FromStr for Grant {
             ("http", place) => Origin::of_grant(place).map(Self::Http).map_err(|why| bad(&why.to_string())),
             ("agent", name) => {
                 name.parse().map(Self::Agent).map_err(|why: crate::id::BadAgentId| bad(&why.to_string()))
+            }
+            ("net", range) => range.parse().map(Self::Net).map_err(|why: crate::address::BadNet| bad(&why.to_string())),
+            ("egress", "preflight") => Ok(Self::Egress(EgressMode::Preflight)),
+            ("egress", "none") => Ok(Self::Egress(EgressMode::None)),
+            ("egress", "strict") => Err(bad("strict is what holds without a grant: leave it out")),
+            ("secret", slot) => {
+                slot.parse().map(Self::Secret).map_err(|why: crate::secret::BadSlot| bad(&why.to_string()))
             }
             _ => Err(bad(FORMS)),
         }
@@ -124,6 +144,9 @@ impl fmt::Display for Grant {
             Self::Tool(name) => write!(f, "tool:{name}"),
             Self::Http(origin) => write!(f, "http:{}", origin.as_grant()),
             Self::Agent(name) => write!(f, "agent:{name}"),
+            Self::Net(net) => write!(f, "net:{net}"),
+            Self::Egress(mode) => write!(f, "egress:{mode}"),
+            Self::Secret(slot) => write!(f, "secret:{slot}"),
         }
     }
 }
@@ -206,19 +229,77 @@ impl Grants {
         }
     }
 
+    /// How strictly requests are held to these grants.
+    pub fn egress(&self) -> EgressMode {
+        let modes = self.0.iter().filter_map(|grant| if let Grant::Egress(mode) = grant { Some(*mode) } else { None });
+        modes.max().unwrap_or_default()
+    }
+
+    /// The origins that requests may go to.
+    pub fn origins(&self) -> impl Iterator<Item = &Origin> {
+        self.0.iter().filter_map(|grant| if let Grant::Http(origin) = grant { Some(origin) } else { None })
+    }
+
+    fn nets(&self) -> impl Iterator<Item = Net> {
+        self.0.iter().filter_map(|grant| if let Grant::Net(net) = grant { Some(*net) } else { None })
+    }
+
+    /// Which addresses a request to this place may go to: by what was granted, however strictly that is taken.
+    pub fn strict_destinations(&self, target: &Target) -> Destinations {
+        // Whoever granted an address as such meant it. A name that leads to the same address was not meant.
+        let literal = match target.host() {
+            Host::Ip(address) if self.origins().any(|origin| *origin == Origin::of(target)) => Some((*address).into()),
+            Host::Ip(_) | Host::Name(_) => None,
+        };
+        Destinations::naming(self.nets().chain(literal))
+    }
+
+    /// Which addresses a request to this place may go to.
+    pub fn destinations(&self, target: &Target) -> Destinations {
+        match self.egress() {
+            EgressMode::Strict => self.strict_destinations(target),
+            EgressMode::Preflight | EgressMode::None => Destinations::everywhere(),
+        }
+    }
+
+    /// What the agent is told of an address that a request may not go to.
+    pub fn denied(&self, target: &Target, why: &Forbidden) -> Refusal {
+        let nearest = self.nets().filter(|net| net.is_kin(why.address)).max_by_key(|net| net.likeness(why.address));
+        let nearest = match nearest {
+            Some(net) => format!("the nearest grant is `net:{net}`: the address is {}", why.beside(&net)),
+            None => "nothing of `net` was granted".to_owned(),
+        };
+        Refusal {
+            code: Code::EgressDenied,
+            layer: Layer::Executor,
+            reason: format!("`http.fetch` to `{}`: {why}; {nearest}", target.host_text()),
+            remedy: format!("an operator can allow it with `--grant net:{}`", why.address),
+        }
+    }
+
+    fn secret(&self, slot: Slot) -> Coverage {
+        let wanted = Grant::Secret(slot);
+        if self.0.contains(&wanted) {
+            return Coverage::Granted;
+        }
+        let other = self.0.iter().find(|grant| matches!(grant, Grant::Secret(_)));
+        Coverage::Lacking {
+            nearest: other.map(|grant| (grant.clone(), "the slot differs")),
+            wanted: wanted.to_string(),
+        }
+    }
+
     fn origin(&self, url: &str) -> Coverage {
         let asked = match Origin::of_url(url) {
             Ok(asked) => asked,
             Err(why) => return Coverage::Malformed(why.to_string()),
         };
-        let origins =
-            || self.0.iter().filter_map(|grant| if let Grant::Http(o) = grant { Some((grant, o)) } else { None });
-        if origins().any(|(_, origin)| *origin == asked) {
+        if self.egress() != EgressMode::Strict || self.origins().any(|origin| *origin == asked) {
             return Coverage::Granted;
         }
-        let nearest = origins().max_by_key(|(_, origin)| origin.likeness(&asked));
+        let nearest = self.origins().max_by_key(|origin| origin.likeness(&asked));
         Coverage::Lacking {
-            nearest: nearest.map(|(grant, origin)| (grant.clone(), origin.difference(&asked))),
+            nearest: nearest.map(|origin| (Grant::Http(origin.clone()), origin.difference(&asked))),
             wanted: format!("http:{}", asked.as_grant()),
         }
     }
@@ -245,6 +326,10 @@ impl Grants {
             Effect::HttpFetch(request) => self.origin(&request.url),
             Effect::AgentsSend { to, .. } => match to.parse::<AgentId>() {
                 Ok(id) => self.plain(Grant::Agent(id)),
+                Err(why) => Coverage::Malformed(why.to_string()),
+            },
+            Effect::SecretUse { slot, .. } => match slot.parse::<Slot>() {
+                Ok(slot) => self.secret(slot),
                 Err(why) => Coverage::Malformed(why.to_string()),
             },
         }

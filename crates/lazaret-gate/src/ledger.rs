@@ -9,6 +9,7 @@
 mod account;
 mod amounts;
 mod caps;
+mod hosts;
 mod joint;
 pub mod limits;
 mod line;
@@ -22,6 +23,7 @@ mod unit;
 pub use account::{Account, Hold, NotOpen, Reservation, Settled};
 pub use amounts::{Amounts, Ask, Point};
 pub use caps::{AtCap, BadCaps, Caps, Limits};
+pub use hosts::{HostCaps, HostUnit, HostUse};
 pub use joint::{Joint, reserve_both};
 pub use line::{Crossing, Line, Mark, Unbalanced};
 pub use money::{BadName, Currency, Money, Rail};

@@ -7,17 +7,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod approval;
 pub mod budget;
 pub mod bundle;
 pub mod canonical;
 pub mod checkpoint;
+pub mod custody;
 pub mod effect;
 pub mod entry;
 pub mod grant;
 pub mod halted;
 pub mod id;
 pub mod image;
+pub mod leak;
 pub mod ledger;
 pub mod limits;
 pub mod lineage;
@@ -31,8 +34,10 @@ pub mod risk;
 pub mod rulebook;
 pub mod ruling;
 pub mod schedule;
+pub mod secret;
 pub mod shown;
 pub mod stages;
+pub mod target;
 pub mod trust;
 
 pub use budget::{Budget, Meter};
@@ -47,3 +52,4 @@ pub use refusal::Refusal;
 pub use rulebook::Rulebook;
 pub use ruling::{Circumstance, Ruling, Rulings};
 pub use stages::Permit;
+pub use target::Target;

@@ -13,8 +13,23 @@ pub const MAX_VALUE: usize = 1 << 20;
 /// A text that crosses: a log line, a tool's arguments, a URL.
 pub const MAX_TEXT: usize = 64 << 10;
 
+/// A URL that is carried: more than servers take, and little enough to show whole.
+pub const MAX_URL: usize = 8 << 10;
+
+/// A host name, as DNS can carry it (RFC 1035).
+pub const MAX_HOST: usize = 253;
+
+/// One part of a host name between dots, as DNS can carry it (RFC 1035).
+pub const MAX_LABEL: usize = 63;
+
 /// Items in a list that crosses: headers, utterances, keys in one listing.
 pub const MAX_ITEMS: usize = 1024;
+
+/// The name of a slot that a secret fills: a word, as an operator types it.
+pub const MAX_SLOT: usize = 64;
+
+/// Different slots that one request may use. Each is an ask of its own; ordinary requests have one or two.
+pub const MAX_HANDLES: usize = 8;
 
 /// Random bytes in one ask: enough for keys, too little to fill a tape with noise.
 pub const MAX_RANDOM: u32 = 4096;

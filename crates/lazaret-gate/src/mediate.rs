@@ -136,7 +136,9 @@ where
             }
             let ran = executor.run(permit);
             pay(caller, reservation, &ran)?;
-            settle(caller, &effect, ran)
+            let outcome = settle(caller, &effect, ran);
+            caller.purse.account.heard_host(caller.purse.caps, &effect, &outcome);
+            outcome
         }
     };
     journal.close(number, effect, ruling, &outcome)?;
@@ -186,7 +188,8 @@ fn admit<C: Circumstances + ?Sized>(
             Err(refusal) => return Ok((Some(ruling), Err(refusal))),
         };
     let turn = (caller.budget, &mut *caller.meter);
-    let paused = match stages::budget(approved, turn, &mut caller.purse, &rulebook, number, None) {
+    let when = (number, ruling.under.facts.time);
+    let paused = match stages::budget(approved, turn, &mut caller.purse, &rulebook, when, None) {
         Ok(funded) => return Ok(sealed(ruling, Ok(funded))),
         Err(unfunded) => match unfunded.pause() {
             Ok(paused) => paused,
@@ -198,7 +201,7 @@ fn admit<C: Circumstances + ?Sized>(
     ruling.asked.push(asked);
     let funded = let_pass.and_then(|(approved, caps)| {
         let turn = (caller.budget, &mut *caller.meter);
-        let funded = stages::budget(approved, turn, &mut caller.purse, &rulebook, number, Some(&caps));
+        let funded = stages::budget(approved, turn, &mut caller.purse, &rulebook, when, Some(&caps));
         funded.map_err(|unfunded| unfunded.refusal)
     });
     Ok(sealed(ruling, funded))

@@ -67,6 +67,8 @@ pub enum Answer {
     Response(Response),
     /// `agents.send`: the message's number within the turn.
     Sent(u32),
+    /// `secret.use`: the text that stands for the value.
+    Handle(String),
 }
 
 /// A stored value.
@@ -137,7 +139,7 @@ impl Answer {
             Self::Environment(pairs) => pairs.iter().map(|(name, value)| name.len() + value.len()).sum(),
             Self::Completion(completion) => completion.text.len(),
             Self::Tools(tools) => tools.iter().map(|t| t.name.len() + t.description.len() + t.arguments.len()).sum(),
-            Self::Result(text) => text.len(),
+            Self::Result(text) | Self::Handle(text) => text.len(),
             Self::Response(response) => {
                 let headers: usize = response.headers.iter().map(|h| h.name.len() + h.value.len()).sum();
                 headers + response.body.0.len()

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budget::Budget;
 use crate::canonical::{Bytes, Digest};
+use crate::custody::VaultChanged;
 use crate::effect::Effect;
 use crate::grant::Grants;
 use crate::id::AgentId;
@@ -45,6 +46,8 @@ pub enum Body {
     TrustChanged(TrustEvent),
     /// What an agent may spend was changed.
     CapsSet(CapsSet),
+    /// A secret, a slot or the vault's key is another than before.
+    VaultChanged(Box<VaultChanged>),
     /// An agent is to be woken at times.
     ScheduleAdded(Box<ScheduleAdded>),
     /// It isn't any more.
@@ -79,6 +82,7 @@ impl Body {
             Self::SwitchChanged(_) => "switch-changed",
             Self::TrustChanged(_) => "trust-changed",
             Self::CapsSet(_) => "caps-set",
+            Self::VaultChanged(_) => "vault-changed",
             Self::ScheduleAdded(_) => "schedule-added",
             Self::ScheduleRemoved(_) => "schedule-removed",
             Self::ScheduleFired(_) => "schedule-fired",
@@ -93,7 +97,8 @@ impl Body {
     /// The agent it is about.
     pub fn agent(&self) -> Option<&AgentId> {
         match self {
-            Self::Genesis(_) | Self::ComponentAdmitted(_) | Self::RulebookInForce(_) | Self::SwitchChanged(_) => None,
+            Self::Genesis(_) | Self::ComponentAdmitted(_) | Self::RulebookInForce(_) => None,
+            Self::SwitchChanged(_) | Self::VaultChanged(_) => None,
             Self::TrustChanged(body) => Some(&body.agent),
             Self::CapsSet(body) => Some(&body.agent),
             Self::ScheduleAdded(body) => Some(&body.agent),

@@ -24,9 +24,16 @@ pub enum Layer {
     Budget,
     /// It was let pass and was under way when it was stopped.
     Executor,
+    /// It was let pass, and would have carried a secret where that doesn't belong.
+    Secrets,
 }
 
 impl Layer {
+    /// Whether it is the word of whoever carries out what the gate has let pass.
+    pub fn follows_permit(self) -> bool {
+        matches!(self, Self::Executor | Self::Secrets)
+    }
+
     /// The name, as records and messages spell it.
     pub fn name(self) -> &'static str {
         match self {
@@ -38,6 +45,7 @@ impl Layer {
             Self::Approval => "approval",
             Self::Budget => "budget",
             Self::Executor => "executor",
+            Self::Secrets => "secrets",
         }
     }
 }
@@ -50,6 +58,8 @@ pub enum Code {
     BadAsk,
     /// No grant covers it.
     NotGranted,
+    /// No grant covers the host that a request is for, or the address that it would go to.
+    EgressDenied,
     /// No rule permits it.
     NoPermit,
     /// A rule forbids it.
@@ -86,6 +96,12 @@ pub enum Code {
     EffectsSpent,
     /// The turn may move no more bytes.
     BytesSpent,
+    /// No secret fills the slot, or not for this request.
+    SecretNotBound,
+    /// The request would have carried a credential where it doesn't belong.
+    SecretLeak,
+    /// The vault has to be unlocked by a person first.
+    VaultLocked,
 }
 
 impl Code {
@@ -94,6 +110,7 @@ impl Code {
         match self {
             Self::BadAsk => "bad-ask",
             Self::NotGranted => "not-granted",
+            Self::EgressDenied => "egress-denied",
             Self::NoPermit => "no-permit",
             Self::Forbidden => "forbidden",
             Self::PolicyError => "policy-error",
@@ -112,6 +129,9 @@ impl Code {
             Self::TooManyOpen => "too-many-open",
             Self::EffectsSpent => "effects-spent",
             Self::BytesSpent => "bytes-spent",
+            Self::SecretNotBound => "secret-not-bound",
+            Self::SecretLeak => "secret-leak",
+            Self::VaultLocked => "vault-locked",
         }
     }
 }

@@ -177,6 +177,13 @@ fn effect(effect: &Effect, before: Option<&str>) -> Shown {
             layout::field(lines, "  type", content_type);
             bytes(lines, "  body", body);
         }
+        Effect::SecretUse { slot, method, url } => {
+            layout::field(lines, "  slot", slot);
+            if !url.is_empty() {
+                layout::field(lines, "  method", method);
+                layout::field(lines, "  url", url);
+            }
+        }
         Effect::ClockNow {} | Effect::ClockMonotonic {} | Effect::EnvironmentRead {} | Effect::ToolsList {} => {}
     }
     shown
@@ -244,7 +251,7 @@ fn bytes(lines: &mut Vec<String>, name: &str, bytes: &Bytes) {
 /// The hosts with two faces anywhere in an effect.
 fn hosts(effect: &Effect) -> Vec<TwoFaced> {
     let mut found = match effect {
-        Effect::HttpFetch(request) => two_faced(&request.url),
+        Effect::HttpFetch(Request { url, .. }) | Effect::SecretUse { url, .. } => two_faced(url),
         Effect::ToolsCall { arguments, .. } => two_faced(arguments),
         Effect::StorageSet { value: body, .. } | Effect::AgentsSend { body, .. } => {
             std::str::from_utf8(&body.0).map(two_faced).unwrap_or_default()

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! All fields are private and each type is made in one place. Risk is weighed before the rules are read, because rules may
-//! speak of it. Secrets will stand between `budget` and `seal`, as a type of its own.
+//! speak of it. A secret is asked for before the request that it goes with, as an effect of its own: no stage here, and no type,
+//! ever holds a value.
 
 use ed25519_dalek::VerifyingKey;
 
@@ -16,12 +17,13 @@ use crate::effect::{Effect, Prompt, Request};
 use crate::grant::{Coverage, Grants};
 use crate::id::AgentId;
 use crate::ledger::{Account, Ask, AtCap, Caps, Killed, Point, Reservation, Short, Switches, Unit, spend_of};
-use crate::limits::{MAX_ITEMS, MAX_KEY, MAX_RANDOM, MAX_TEXT, MAX_VALUE};
+use crate::limits::{MAX_HANDLES, MAX_ITEMS, MAX_KEY, MAX_RANDOM, MAX_TEXT, MAX_URL, MAX_VALUE};
 use crate::policy::{self, Decision, Verdict, Who};
 use crate::refusal::{Code, Layer, Refusal};
 use crate::risk::{Around, Risk};
 use crate::rulebook::Rulebook;
 use crate::ruling::{Asked, Circumstance};
+use crate::secret;
 use crate::trust::RevokedAgent;
 
 /// An ask whose every part is of a size that the host carries.
@@ -112,6 +114,7 @@ pub fn form(effect: Effect) -> Result<Formed, Refusal> {
         Effect::AgentsSend { to, content_type, body } => over("the name", to.len(), MAX_KEY)
             .or(over("the content type", content_type.len(), MAX_KEY))
             .or(over("the body", body.0.len(), MAX_VALUE)),
+        Effect::SecretUse { slot, method, url } => form_secret(slot, method, url),
         Effect::ClockNow {}
         | Effect::ClockMonotonic {}
         | Effect::ClockSleep { .. }
@@ -147,6 +150,15 @@ fn form_request(request: &Request) -> Option<String> {
                     .then(|| format!("the value of `{}` has control characters", header.name)))
         }))
         .or(over("the body", request.body.0.len(), MAX_VALUE))
+        .or(over("the number of secrets in it", secret::uses(request).len(), MAX_HANDLES))
+}
+
+fn form_secret(slot: &str, method: &str, url: &str) -> Option<String> {
+    let half = method.is_empty() != url.is_empty();
+    over("the slot's name", slot.len(), MAX_KEY)
+        .or(over("the method", method.len(), 16))
+        .or(over("the URL", url.len(), MAX_URL))
+        .or(half.then(|| "a method and a URL go together".to_owned()))
 }
 
 fn over(what: &str, is: usize, most: usize) -> Option<String> {
@@ -173,8 +185,9 @@ pub fn declared(formed: Formed, grants: &Grants) -> Result<Declared, Refusal> {
                 Some((grant, clause)) => format!("the nearest grant is `{grant}`: {clause}"),
                 None => format!("nothing of `{}` was granted", wanted.split(':').next().unwrap_or(&wanted)),
             };
+            let code = if matches!(effect, Effect::HttpFetch(_)) { Code::EgressDenied } else { Code::NotGranted };
             Err(Refusal {
-                code: Code::NotGranted,
+                code,
                 layer: Layer::Declared,
                 reason: format!("`{}` needs `{wanted}`; {nearest}", effect.kind()),
                 remedy: format!("an operator can allow it with `--grant {wanted}`"),
@@ -411,13 +424,14 @@ impl Purse<'_> {
 }
 
 /// Stage 7: do the budgets reach? Reserves what the ask weighs in its turn, and what it can take at worst of what outlives
-/// the turn. At a cap that is to pause, `raised` are the caps that a person has said yes to, for this once.
+/// the turn. `time` is that of the ask, in milliseconds since 1970. At a cap that is to pause, `raised` are the caps that a
+/// person has said yes to, for this once.
 pub fn budget(
     approved: Approved,
     (caps, meter): (&Budget, &mut Meter),
     purse: &mut Purse<'_>,
     rulebook: &Rulebook,
-    number: u32,
+    (number, time): (u32, u64),
     raised: Option<&Caps>,
 ) -> Result<Funded, Box<Unfunded>> {
     let Approved { effect, risk } = approved;
@@ -429,9 +443,14 @@ pub fn budget(
         Ok(ask) => ask,
         Err(short) => return Err(Box::new(Unfunded { refusal: too_short(&short), pause: None })),
     };
+    // A host's caps are about how fast, and nobody is asked to wait: the agent may.
+    if let Err(short) = purse.account.admit_host(purse.caps, &effect, time) {
+        return Err(Box::new(Unfunded { refusal: too_short(&short), pause: None }));
+    }
     match purse.account.reserve(raised.unwrap_or(purse.caps), &ask, purse.at) {
         Ok(reservation) => {
             meter.bytes = bytes;
+            purse.account.ask_host(purse.caps, &effect, time);
             Ok(Funded { effect, number, reservation })
         }
         Err(short) => {
@@ -501,7 +520,7 @@ impl Paused {
 fn too_short(short: &Short) -> Refusal {
     let code = match short {
         Short::NoBudget { .. } => Code::NoBudget,
-        Short::BudgetExceeded { .. } => Code::BudgetExceeded,
+        Short::BudgetExceeded { .. } | Short::HostExceeded { .. } => Code::BudgetExceeded,
         Short::PerActionLimit { .. } => Code::PerActionLimit,
         Short::RailNotAllowed { .. } => Code::RailNotAllowed,
         Short::Unpriced { .. } => Code::Unpriced,

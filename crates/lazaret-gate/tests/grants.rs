@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
 use lazaret_gate::effect::{Prompt, Request};
+use lazaret_gate::grant::EgressMode;
 use lazaret_gate::stages::{declared, form};
 use lazaret_gate::{Bytes, Effect, Grant, Grants};
 
@@ -28,6 +29,15 @@ const LAWFUL: &[(&str, &str)] = &[
     ("http:[::1]", "http:[::1]"),
     ("http:http://[::1]:8080", "http:http://[::1]:8080"),
     ("agent:clerk-2", "agent:clerk-2"),
+    ("http:xn--bcher-kva.example", "http:xn--bcher-kva.example"),
+    ("http:http://10.0.0.7:8080", "http:http://10.0.0.7:8080"),
+    ("net:10.0.0.0/8", "net:10.0.0.0/8"),
+    ("net:192.0.2.7", "net:192.0.2.7"),
+    ("net:192.0.2.7/32", "net:192.0.2.7"),
+    ("net:fd00::/8", "net:fd00::/8"),
+    ("net:::1", "net:::1"),
+    ("egress:preflight", "egress:preflight"),
+    ("egress:none", "egress:none"),
 ];
 
 const UNLAWFUL: &[&str] = &[
@@ -72,6 +82,28 @@ const UNLAWFUL: &[&str] = &[
     "agent:Clerk",
     "agent:1",
     "agent:a b",
+    "http:127.1",
+    "http:0x7f.0.0.1",
+    "http:2130706433",
+    "http:[0:0:0:0:0:0:0:1]",
+    "http:-a.example",
+    "http:xn--a",
+    "http:bücher.example",
+    "http:a.example?x",
+    "http:HTTPS://a.example",
+    "net",
+    "net:",
+    "net:10.0.0.1/8",
+    "net:10.0.0.0/33",
+    "net:10.0.0.0/08",
+    "net:10.0.0",
+    "net:[::1]",
+    "net:a.example",
+    "egress",
+    "egress:",
+    "egress:strict",
+    "egress:None",
+    "egress:none ",
 ];
 
 #[test]
@@ -96,13 +128,25 @@ fn what_is_wrong_with_a_grant_is_said() {
     assert_eq!(
         says("tool:*"),
         "`tool:*` is not a grant: write storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, \
-         http:HOST[:PORT] (https), http:http://HOST[:PORT] (plain), or agent:NAME"
+         http:HOST[:PORT] (https), http:http://HOST[:PORT] (plain), agent:NAME, net:ADDRESS[/LENGTH], egress:preflight, \
+         egress:none or secret:SLOT"
     );
-    assert_eq!(says("http:a:0"), "`http:a:0` is not a grant: the port must be 1 to 65535 without leading zeros");
+    assert_eq!(says("http:a:0"), "`http:a:0` is not a grant: `0`: a port is 1 to 65535 without leading zeros");
     assert_eq!(
         says("http:u@a"),
-        "`http:u@a` is not a grant: the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`, \
-         and no user information"
+        "`http:u@a` is not a grant: the URL has user information before `@`: leave it out, and send credentials in a header"
+    );
+    assert_eq!(
+        says("http:a/b"),
+        "`http:a/b` is not a grant: a grant names a host, perhaps with scheme and port, and no path: leave out what follows"
+    );
+    assert_eq!(
+        says("net:10.0.0.1/8"),
+        "`net:10.0.0.1/8` is not a grant: `10.0.0.1/8` has bits behind its length: write `10.0.0.0/8`, or the address alone"
+    );
+    assert_eq!(
+        says("egress:strict"),
+        "`egress:strict` is not a grant: strict is what holds without a grant: leave it out"
     );
     assert_eq!(
         says("agent:A"),
@@ -115,6 +159,9 @@ fn what_is_wrong_with_a_grant_is_said() {
 fn grants_are_sorted_and_each_once() {
     let grants = |texts: &[&str]| Grants::new(texts.iter().map(|text| text.parse().unwrap()).collect());
     let all = grants(&[
+        "egress:none",
+        "net:fd00::/8",
+        "net:10.0.0.0/8",
         "agent:a",
         "http:b",
         "http:http://a",
@@ -127,7 +174,20 @@ fn grants_are_sorted_and_each_once() {
         "log",
     ]);
     let sorted: Vec<String> = all.iter().map(ToString::to_string).collect();
-    let expected = ["storage", "log", "tool:a", "tool:a*", "tool:b", "http:b:1", "http:b", "http:http://a", "agent:a"];
+    let expected = [
+        "storage",
+        "log",
+        "tool:a",
+        "tool:a*",
+        "tool:b",
+        "http:b:1",
+        "http:b",
+        "http:http://a",
+        "agent:a",
+        "net:10.0.0.0/8",
+        "net:fd00::/8",
+        "egress:none",
+    ];
     assert_eq!(sorted, expected);
     let json = serde_json::to_string(&all).unwrap();
     assert_eq!(serde_json::from_str::<Grants>(&json).unwrap(), all);
@@ -164,10 +224,9 @@ fn urls_that_a_grant_covers() {
         ("http:example.com", "https://example.com/"),
         ("http:example.com", "https://example.com/a/b?c=d&e=%20"),
         ("http:example.com", "https://example.com?q"),
-        ("http:example.com", "https://example.com:443/"),
         ("http:example.com:8443", "https://example.com:8443/"),
         ("http:http://localhost:8080", "http://localhost:8080/x"),
-        ("http:http://localhost", "http://localhost:80/x"),
+        ("http:http://localhost:80", "http://localhost/x"),
         ("http:[::1]", "https://[::1]/"),
         ("http:[::1]:8443", "https://[::1]:8443/"),
     ] {
@@ -191,7 +250,7 @@ fn urls_that_it_does_not() {
         ("https://[::1]/", "http:[::1]", "the host differs"),
     ] {
         let expected = format!(
-            "refused (not-granted, declared): `http.fetch` needs `{wanted}`; {nearest}: {clause}; an operator can allow it \
+            "refused (egress-denied, declared): `http.fetch` needs `{wanted}`; {nearest}: {clause}; an operator can allow it \
              with `--grant {wanted}`"
         );
         assert_eq!(ask(&["http:example.com"], fetch(url)), Err(expected), "{url}");
@@ -201,47 +260,74 @@ fn urls_that_it_does_not() {
 #[test]
 fn urls_that_parsers_could_disagree_on() {
     let scheme = "a URL starts with `https://` or `http://`";
-    let host =
-        "the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`, and no user information";
-    let port = "the port must be 1 to 65535 without leading zeros";
-    let path = "the path has a character that must be percent-encoded";
+    let user = "the URL has user information before `@`: leave it out, and send credentials in a header";
+    let port = "a port is 1 to 65535 without leading zeros";
+    let address = "not an IPv6 address as URLs write it";
     for (url, why) in [
         ("", scheme),
         ("example.com", scheme),
         ("//example.com", scheme),
         ("ftp://example.com", scheme),
         ("HTTPS://example.com", scheme),
-        (" https://example.com", scheme),
         ("https:example.com", scheme),
-        ("https:///", host),
-        ("https://user@example.com/", host),
-        ("https://user:pass@example.com/", port),
-        ("https://example.com@evil.org/", host),
-        ("https://evil.org\\@example.com/", host),
-        ("https://Example.com/", host),
-        ("https://exam%70le.com/", host),
-        ("https://exämple.com/", host),
-        ("https://example.com./", host),
-        ("https://example..com/", host),
-        ("https://[::1/", host),
-        ("https://[::1%25lo]/", host),
-        ("https://example.com\t/", host),
+        ("https:///", "the URL has no host after `https://`"),
+        ("https://user@example.com/", user),
+        ("https://user:pass@example.com/", user),
+        ("https://example.com@evil.org/", user),
+        ("https://evil.org\\@example.com/", "the URL has a backslash: write `/`, or `%5C` in the path or query"),
+        ("https://Example.com/", "`Example.com`: a host is written in lower case"),
+        ("https://exam%70le.com/", "a host has no percent-encoding or zone: write its characters"),
+        ("https://exämple.com/", "a host is written in ASCII: `xn--exmple-cua.com`"),
+        ("https://example.com./", "leave out the dot at the host's end"),
+        ("https://example..com/", "between the host's dots stands at least one character"),
+        ("https://[::1/", address),
+        ("https://[::1%25lo]/", "a host has no percent-encoding or zone: write its characters"),
+        ("https://127.1/", "an IPv4 address is written as four decimal numbers without leading zeros"),
+        ("https://example.com\t/", "the URL has a space or tab"),
+        (" https://example.com", "the URL has a space or tab"),
         ("https://example.com:/", port),
         ("https://example.com:0443/", port),
         ("https://example.com:65536/", port),
         ("https://example.com:99999999999999999999/", port),
-        ("https://example.com/#part", path),
-        ("https://example.com#part", path),
-        ("https://example.com/a b", path),
-        ("https://example.com/\\evil", path),
-        ("https://example.com/\r\nHost: evil", path),
-        ("https://example.com/é", path),
-        ("https://example.com/<a>", path),
+        ("https://example.com:443/", "leave out `:443`: it is the scheme's own port"),
+        ("https://example.com/#part", "the URL has a fragment"),
+        ("https://example.com#part", "the URL has a fragment"),
+        ("https://example.com/a b", "the URL has a space or tab"),
+        ("https://example.com/\\evil", "the URL has a backslash"),
+        ("https://example.com/\r\nHost: evil", "the URL has a line break"),
+        ("https://example.com/é", "the path or query has 'é': percent-encode it"),
+        ("https://example.com/<a>", "a URL is written in one way only"),
+        ("https://example.com/a/../b", "the path has a `.` or `..` segment: write where it leads"),
     ] {
         let remedy = "the agent has to ask differently; no grant changes this";
-        let expected = format!("refused (bad-ask, form): `http.fetch`: {why}; {remedy}");
-        assert_eq!(ask(&["http:example.com"], fetch(url)), Err(expected), "{url:?}");
+        let refusal = ask(&["http:example.com"], fetch(url)).expect_err(url);
+        let lawful = refusal.starts_with("refused (bad-ask, form): `http.fetch`: ") && refusal.ends_with(remedy);
+        assert!(lawful && refusal.contains(why), "{url:?}: {refusal}");
     }
+}
+
+#[test]
+fn what_is_not_enforced_covers_every_url() {
+    for mode in ["egress:none", "egress:preflight"] {
+        for url in ["https://example.org/", "http://10.0.0.1:8080/x", "https://[::1]/"] {
+            assert_eq!(ask(&[mode], fetch(url)), Ok(()), "{mode} {url}");
+        }
+        assert!(ask(&[mode], fetch("https://example.org:443/")).is_err(), "what is no URL stays none");
+        assert!(ask(&[mode], tool("mail.list")).is_err(), "it is about requests only");
+    }
+    let grants = |texts: &[&str]| Grants::new(texts.iter().map(|text| text.parse().unwrap()).collect());
+    assert_eq!(grants(&["http:a.example"]).egress(), EgressMode::Strict);
+    assert_eq!(grants(&["egress:preflight"]).egress(), EgressMode::Preflight);
+    assert_eq!(grants(&["egress:none", "egress:preflight"]).egress(), EgressMode::None);
+    for mode in [EgressMode::Strict, EgressMode::Preflight, EgressMode::None] {
+        assert_eq!(mode.name().parse(), Ok(mode));
+        let told = mode.warning().is_some_and(|warning| warning.starts_with("egress is not enforced"));
+        assert_eq!(told, mode != EgressMode::Strict);
+    }
+    assert_eq!(
+        "off".parse::<EgressMode>().unwrap_err().to_string(),
+        "`off` is not a mode: write strict, preflight or none"
+    );
 }
 
 #[test]

@@ -346,6 +346,8 @@ fn call(arguments: &str) -> Effect {
 #[test]
 fn every_effect_is_a_request_of_the_schema() {
     let prompt = Prompt { model: "rehearsal/small".into(), utterances: vec![], max_tokens: 1 };
+    let slot = || "token".to_owned();
+    let using = |method: &str, url: &str| Effect::SecretUse { slot: slot(), method: method.into(), url: url.into() };
     let effects = [
         Effect::StorageGet { key: "k".into() },
         Effect::StorageSet { key: "k".into(), value: Bytes::default() },
@@ -362,12 +364,14 @@ fn every_effect_is_a_request_of_the_schema() {
         call("{}"),
         get("https://example.com"),
         Effect::AgentsSend { to: "other".into(), content_type: "text/plain".into(), body: Bytes::default() },
+        using("", ""),
+        using("POST", "https://api.example.com/v1"),
     ];
     let names: Vec<String> = effects.iter().map(|effect| of(effect).unwrap().action).collect();
     assert_eq!(
         names.join(" "),
         "storage.get storage.set storage.delete storage.list log.write clock.now clock.monotonic \
-        clock.sleep random.bytes environment.read model.generate tool.list tool.call http.fetch message.send"
+        clock.sleep random.bytes environment.read model.generate tool.list tool.call http.fetch message.send secret.use secret.use"
     );
     for name in ["locked-down", "balanced", "open"] {
         let policies = Policies::load(&[preset(name).unwrap()]).unwrap();
@@ -375,8 +379,9 @@ fn every_effect_is_a_request_of_the_schema() {
             let request = of(effect).unwrap();
             let decision = policies.decide(&request);
             assert!(decision.errors.is_empty(), "{decision:?}");
-            // What stays on the host is never asked; everything else is a PUT here.
-            let quiet = request.action != "http.fetch" || name != "locked-down";
+            // What stays on the host is never asked; everything else is a PUT here, or a secret on its way.
+            let away = request.action == "http.fetch" || request.context.host.is_some();
+            let quiet = !away || name != "locked-down";
             assert_eq!(decision.verdict == Verdict::Allow, quiet, "{name} {}", request.summary());
             // One spelling, and it comes back.
             let spelled = encode(&request).unwrap();

@@ -131,6 +131,9 @@ fn context(shape: Shape) -> impl Strategy<Value = Context> {
         let (labels, run, device, spent, time, bytes) = facts;
         let (method, scheme, path, content_type, amount, tier) = asked;
         let http = shape == Shape::Http;
+        // A secret goes somewhere, or only its name is asked for.
+        let sent = shape == Shape::Secret && content_type.is_some();
+        let away = http || sent;
         Context {
             risk: RiskFacts { tier: risk.0, score: risk.1 },
             labels: labels.into_iter().map(str::to_owned).collect(),
@@ -143,10 +146,11 @@ fn context(shape: Shape) -> impl Strategy<Value = Context> {
             arguments: "0".repeat(64),
             amount,
             trust: trust.map(|hundredths| Score::try_from(hundredths).unwrap()),
-            method: http.then(|| method.to_owned()),
-            scheme: http.then(|| scheme.to_owned()),
-            port: http.then_some(443),
-            path: (http || shape == Shape::Storage).then(|| path.to_owned()),
+            host: sent.then(|| "h.example".to_owned()),
+            method: away.then(|| method.to_owned()),
+            scheme: away.then(|| scheme.to_owned()),
+            port: away.then_some(443),
+            path: (away || shape == Shape::Storage).then(|| path.to_owned()),
             content_type: match shape {
                 Shape::Http => content_type.map(str::to_owned),
                 Shape::Message => Some("a/b".to_owned()),

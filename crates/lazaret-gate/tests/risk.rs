@@ -63,6 +63,10 @@ fn effect(text: &str) -> Effect {
             let (url, body) = second.split_once(' ').unwrap_or((second, ""));
             request(first, url, body)
         }
+        "secret.use" => {
+            let (method, url) = second.split_once(' ').unwrap_or((second, ""));
+            Effect::SecretUse { slot: first.into(), method: method.into(), url: url.into() }
+        }
         other => panic!("{other}"),
     }
 }

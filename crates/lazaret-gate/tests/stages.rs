@@ -214,7 +214,8 @@ fn a_refusal_is_recorded_and_nothing_runs() {
         }
         let mut turn = Turn::new(&[]);
         let refusal = turn.refused(effect.clone());
-        assert!(refusal.starts_with("refused (not-granted, declared): "), "{refusal}");
+        let code = if matches!(effect, Effect::HttpFetch(_)) { "egress-denied" } else { "not-granted" };
+        assert!(refusal.starts_with(&format!("refused ({code}, declared): ")), "{refusal}");
         assert_eq!(turn.seen.take(), ["open 0", "refusal", "close 0"], "{}", effect.kind());
     }
 }

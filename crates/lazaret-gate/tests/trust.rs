@@ -20,9 +20,10 @@ use lazaret_gate::trust::{
 use lazaret_gate::{AgentId, Budget, Circumstance, Digest, Effect, Grants, Refusal, TapeEntry, TurnRecord, stages};
 use proptest::prelude::*;
 
-const CODES: [Code; 20] = [
+const CODES: [Code; 24] = [
     Code::BadAsk,
     Code::NotGranted,
+    Code::EgressDenied,
     Code::NoPermit,
     Code::Forbidden,
     Code::PolicyError,
@@ -41,6 +42,9 @@ const CODES: [Code; 20] = [
     Code::TooManyOpen,
     Code::EffectsSpent,
     Code::BytesSpent,
+    Code::SecretNotBound,
+    Code::SecretLeak,
+    Code::VaultLocked,
 ];
 
 fn agent() -> AgentId {
@@ -92,7 +96,7 @@ fn each_fact_counts_once() {
     assert_eq!(counted(&[], replied()), Conduct { clean_turns: 1, ..none });
     assert_eq!(counted(&[], Ending::Failed(Failure::Failed("x".into()))), none);
     let all = counted(&CODES, replied());
-    assert_eq!(all, Conduct { refusals: 7, overruns: 6, denied: 1, ..none }, "the rest is not the agent's doing");
+    assert_eq!(all, Conduct { refusals: 10, overruns: 6, denied: 1, ..none }, "the rest is not the agent's doing");
     for code in [Code::Killed, Code::Revoked, Code::MailboxClosed, Code::ApprovalExpired, Code::PolicyError] {
         assert_eq!(counted(&[code], replied()).clean_turns, 1, "{code:?}");
     }

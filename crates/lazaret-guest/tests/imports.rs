@@ -29,7 +29,7 @@ fn engine() -> Engine {
 
 fn everything() -> Grants {
     let names = ["storage", "log", "clock", "random", "environment", "model:rehearsal/echo", "tool:mail.list"];
-    let rest = ["http:example.com", "agent:other"];
+    let rest = ["http:example.com", "agent:other", "secret:token"];
     let grants = names.iter().chain(&rest).map(|name| name.parse::<Grant>().expect("a grant"));
     Grants::new(grants.collect())
 }
@@ -61,8 +61,8 @@ fn functions_of_wit() -> BTreeSet<String> {
 }
 
 /// One call of each import. Text is at 256: "rehearsal/echo" (14), "mail.list" (9), "other" (5), "GET" (3),
-/// "https://example.com/" (20), "{}" (2).
-const DURABLE: [(&str, &str); 12] = [
+/// "https://example.com/" (20), "{}" (2), "token" (5).
+const DURABLE: [(&str, &str); 13] = [
     ("storage.get", "(i32.const 256) (i32.const 4) (i32.const 64)"),
     ("storage.set", "(i32.const 256) (i32.const 4) (i32.const 256) (i32.const 9) (i32.const 64)"),
     ("storage.delete", "(i32.const 256) (i32.const 4) (i32.const 64)"),
@@ -85,11 +85,12 @@ const DURABLE: [(&str, &str); 12] = [
         "agents.send",
         "(i32.const 279) (i32.const 5) (i32.const 256) (i32.const 4) (i32.const 256) (i32.const 4) (i32.const 64)",
     ),
+    ("secrets.handle", "(i32.const 309) (i32.const 5) (i32.const 64)"),
 ];
 
 fn durable(call: &str) -> (Program, State) {
     let fields = format!(
-        "{}\n(data (i32.const 256) \"rehearsal/echomail.listotherGEThttps://example.com/{{}}\")
+        "{}\n(data (i32.const 256) \"rehearsal/echomail.listotherGEThttps://example.com/{{}}token\")
          (func (export \"handle\") (param i32 i32 i32 i32 i32 i32 i32) (result i32) {call} (call $done))",
         include_str!("support/prelude.wat")
     );
@@ -129,18 +130,20 @@ fn every_durable_import_is_charged_gated_and_recorded() {
     assert_eq!(kinds(&Memory::tape(ran.world)), [""; 0]);
     for (name, arguments) in DURABLE {
         let (program, state) = durable(&format!("(call ${name} {arguments})"));
+        // Whoever asks for a handle asks whether the secret may be used.
+        let kind = if name == "secrets.handle" { "secret.use" } else { name };
 
         let (ran, fuel) = take_durable(&program, &state, everything(), Budget::default().fuel);
         assert!(matches!(ran.ending, Ok(Ending::Replied(_))), "{name}: {:?}", ran.ending);
         let tape = Memory::tape(ran.world);
-        assert_eq!(kinds(&tape), [name], "one ask, of its kind");
+        assert_eq!(kinds(&tape), [kind], "one ask, of its kind");
         assert!(matches!(tape[0].outcome, Outcome::Done(_)), "{name}: {:?}", tape[0].outcome);
         assert!(fuel >= idle + FUEL_PER_ASK, "{name} costs {fuel}");
 
         let (ran, fuel) = take_durable(&program, &state, Grants::default(), Budget::default().fuel);
         assert!(matches!(ran.ending, Ok(Ending::Replied(_))), "{name}: {:?}", ran.ending);
         let tape = Memory::tape(ran.world);
-        assert_eq!(kinds(&tape), [name], "a refused ask is on the tape, too");
+        assert_eq!(kinds(&tape), [kind], "a refused ask is on the tape, too");
         // Naming the tools that were granted is always granted.
         assert_eq!(matches!(tape[0].outcome, Outcome::Refused(_)), name != "tools.list", "{name}");
         assert!(fuel >= idle + FUEL_PER_ASK, "{name} refused costs {fuel}");

@@ -1,6 +1,7 @@
 //! Making agents, and removing them.
 
 use lazaret_gate::canonical;
+use lazaret_gate::grant::EgressMode;
 use lazaret_gate::image::Image;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, CapsSet, EffectClosed, Message, World};
@@ -29,6 +30,7 @@ impl Host {
     pub fn create(&self, new: NewAgent, component: &[u8]) -> Result<AgentRow, HostError> {
         new.budget.check()?;
         new.caps.check()?;
+        self.preflight(&new.grants)?;
         let program = self.admit(component)?;
         let digest = program.digest();
         let mut changes = Vec::new();
@@ -56,6 +58,20 @@ impl Host {
         self.trust_at_birth(&new.agent, self.trust, &mut entries, &mut changes);
         self.store.commit(Batch { entries, changes })?;
         self.known(&new.agent)
+    }
+
+    /// Looks granted hosts up and checks where they lead, for an agent whose requests won't be checked.
+    fn preflight(&self, grants: &Grants) -> Result<(), HostError> {
+        if grants.egress() != EgressMode::Preflight {
+            return Ok(());
+        }
+        for origin in grants.origins() {
+            let failed = |why: String| HostError::Preflight { origin: origin.to_string(), why };
+            let target = origin.target().map_err(|why| failed(why.to_string()))?;
+            let found = self.egress.look_up(&target, &grants.strict_destinations(&target));
+            found.map_err(|why| failed(why.to_string()))?;
+        }
+        Ok(())
     }
 
     /// The image an agent of this component begins with.

@@ -5,6 +5,7 @@
 mod agents;
 mod operator;
 mod turns;
+mod vault;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -121,6 +122,8 @@ impl Keeper {
             Request::Schedule(request) => self.schedule(request),
             Request::Journal(request) => self.journal(request),
             Request::Turns(request) => self.turns(request),
+            Request::Vault(request) => self.vault(request),
+            Request::Secret(request) => self.secret(request),
         }
     }
 }

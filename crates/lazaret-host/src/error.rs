@@ -9,6 +9,7 @@ use lazaret_guest::engine::Unsupported;
 use lazaret_guest::state::Unwakeable;
 use lazaret_guest::{Inadmissible, native::heap::HeapError};
 use lazaret_store::StoreError;
+use lazaret_store::vault::VaultError;
 
 use crate::limits::SETTLE_MS;
 
@@ -78,9 +79,33 @@ pub enum HostError {
     /// A budget that can't be kept.
     #[error(transparent)]
     Caps(#[from] lazaret_gate::ledger::BadCaps),
+    /// A granted host doesn't stand the check before the first turn.
+    #[error(
+        "no agent was made: the granted `{origin}` does not pass the check: {why}; grant what does, or leave it out"
+    )]
+    Preflight {
+        /// Where requests would go.
+        origin: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// The data root.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The vault.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// There is no unlocked vault.
+    #[error(transparent)]
+    Locked(#[from] crate::keys::Locked),
+    /// The vault was changed, and nobody could write that down.
+    #[error(
+        "the vault was changed, but that can't be put on record now: {0}; it is put on record when the vault is next opened"
+    )]
+    VaultUnrecorded(StoreError),
+    /// Something said of a secret makes no sense.
+    #[error("{0}")]
+    BadSecret(String),
     /// The engine.
     #[error(transparent)]
     Engine(#[from] Unsupported),

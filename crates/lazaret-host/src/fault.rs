@@ -1,9 +1,11 @@
 //! The names of errors, for programs. They stay the same from release to release.
 
+use lazaret_store::vault::VaultError;
 use lazaret_store::{StoreError, Unscheduled};
 
 use crate::asking::Unanswerable;
 use crate::error::HostError;
+use crate::keys::Locked;
 
 impl HostError {
     /// Which kind of error it is.
@@ -22,7 +24,14 @@ impl HostError {
             Self::StillActing { .. } => "still-acting",
             Self::NoEffect { .. } => "no-effect",
             Self::Caps(_) | Self::BadCap(_) => "bad-cap",
+            Self::Preflight { .. } => "preflight",
             Self::Store(why) => of_store(why),
+            Self::Vault(why) | Self::Locked(Locked::Vault(why)) => of_vault(why),
+            Self::Locked(Locked::Missing) => "no-vault",
+            Self::Locked(Locked::Shut) => "vault-locked",
+            Self::Locked(Locked::Gone | Locked::Other { .. }) => "vault-replaced",
+            Self::Locked(Locked::Unrecorded(_)) | Self::VaultUnrecorded(_) => "unwritten",
+            Self::BadSecret(_) => "bad-secret",
             Self::Engine(_) => "engine",
             Self::Inadmissible(_) => "inadmissible",
             Self::Budget(_) => "bad-budget",
@@ -61,6 +70,22 @@ impl HostError {
             Self::Schedule(_) => "bad-schedule",
             Self::Schedules(_) => "too-many-schedules",
         }
+    }
+}
+
+fn of_vault(why: &VaultError) -> &'static str {
+    match why {
+        VaultError::Disk(why) => of_store(why),
+        VaultError::Missing { .. } => "no-vault",
+        VaultError::Exists { .. } => "vault-exists",
+        VaultError::Busy => "busy",
+        VaultError::Damaged { .. } | VaultError::Tampered { .. } => "vault-damaged",
+        VaultError::RolledBack { .. } | VaultError::Forked { .. } => "vault-replaced",
+        VaultError::WrongKey { .. } => "wrong-key",
+        VaultError::NoSuchSecret { .. } => "no-secret",
+        VaultError::StillBound { .. } => "still-bound",
+        VaultError::NotBound { .. } => "not-bound",
+        _ => "vault",
     }
 }
 

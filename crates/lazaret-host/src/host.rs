@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lazaret_exec::Outside;
+use lazaret_exec::{Broker, Egress, Outside, Web, egress};
 use lazaret_gate::approval::limits::PATIENCE_MS;
 use lazaret_gate::ledger::{Switch, SwitchEvent, Switches, Thrown};
 use lazaret_gate::policy::Problem;
 use lazaret_gate::record::Body;
 use lazaret_gate::trust::Score;
-use lazaret_gate::{AgentId, Digest, Rulebook};
+use lazaret_gate::{AgentId, Digest, Grants, Rulebook};
 use lazaret_guest::{Engine, Program, State};
 use lazaret_store::Store;
 
@@ -20,10 +20,12 @@ use crate::asking::{Approvals, Person};
 use crate::books;
 use crate::drill::Drill;
 use crate::error::HostError;
+use crate::keys::Keys;
 use crate::limits::{LET_GO_BYTES, WARM_BYTES};
 use crate::observe::Observer;
 use crate::present::Station;
 use crate::rules::Rules;
+use crate::secrets::{Lockbox, SecretUses};
 
 /// A data root that is open for writing, with an engine to run its agents.
 pub struct Host {
@@ -44,6 +46,10 @@ pub struct Host {
     pub(crate) station: Station,
     /// What new agents are trusted.
     pub(crate) trust: Score,
+    /// The one way out: all agents' requests go over its connections.
+    pub(crate) egress: Egress,
+    pub(crate) keys: Arc<Keys>,
+    lockbox: Arc<Lockbox>,
 }
 
 /// What a data root is opened with.
@@ -59,12 +65,24 @@ pub struct Settings {
     pub stop_spending: Option<String>,
     /// How far a new agent is trusted.
     pub trust: Score,
+    /// How requests leave: who vouches for servers, who is asked for addresses.
+    pub egress: egress::Settings,
+    /// A file with the vault's passphrase, so that nobody has to be asked for it.
+    pub passphrase: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let preset = "locked-down".to_owned();
-        Self { preset, patience_ms: PATIENCE_MS, person: None, stop_spending: None, trust: Score::START }
+        Self {
+            preset,
+            patience_ms: PATIENCE_MS,
+            person: None,
+            stop_spending: None,
+            trust: Score::START,
+            egress: egress::Settings::default(),
+            passphrase: None,
+        }
     }
 }
 
@@ -142,10 +160,14 @@ impl Host {
             acts: Arc::default(),
         };
         station.note()?;
+        let keys = Arc::new(Keys::new(root, store.clone(), settings.passphrase)?);
         Ok(Self {
             root: root.to_owned(),
             station,
             trust: settings.trust,
+            egress: Egress::new(settings.egress),
+            lockbox: Arc::new(Lockbox::new(Arc::clone(&keys))),
+            keys,
             store,
             engine: Engine::new()?,
             programs: Mutex::default(),
@@ -191,6 +213,16 @@ impl Host {
         &self.store
     }
 
+    /// The vault's keys.
+    pub fn keys(&self) -> &Arc<Keys> {
+        &self.keys
+    }
+
+    /// Every use of a secret that is on record, by agent and slot.
+    pub fn secret_uses(&self) -> Result<Vec<SecretUses>, HostError> {
+        crate::secrets::secret_uses(&self.store)
+    }
+
     /// What runs guests.
     pub fn engine(&self) -> &Engine {
         &self.engine
@@ -206,9 +238,11 @@ impl Host {
         }
     }
 
-    pub(crate) fn outside(&self, agent: &AgentId) -> Outside {
+    pub(crate) fn outside(&self, agent: &AgentId, grants: &Grants) -> Outside {
         let environment = lock(&self.environments).get(agent).cloned().unwrap_or_else(|| self.environment.clone());
-        Outside::new(self.root.join("tools")).with_environment(environment)
+        let web = Web::new(self.egress.clone(), grants.clone());
+        let broker = Broker::new(agent.clone(), self.lockbox.clone());
+        Outside::new(self.root.join("tools"), web).with_environment(environment).with_broker(broker)
     }
 
     pub(crate) fn slot(&self, agent: &AgentId) -> Arc<Mutex<Slot>> {

@@ -325,7 +325,13 @@ impl Executor for TurnExecutor {
                 Ok(Answer::Keys(self.list(prefix, after.as_deref(), *limit as usize)?))
             }
             Effect::ToolsList {} => Ok(Answer::Tools(tools::granted(&self.grants))),
-            _ if self.known.entry(permit.number()).is_some() => self.known.run(permit),
+            _ if self.known.entry(permit.number()).is_some() => {
+                let known = self.known.entry(permit.number());
+                if known.is_some_and(|entry| matches!(entry.outcome, Outcome::Done(_))) {
+                    self.outside.recall(permit.effect());
+                }
+                self.known.run(permit)
+            }
             _ => self.outside.run(permit),
         }
     }

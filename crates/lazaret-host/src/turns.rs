@@ -150,7 +150,8 @@ impl Host {
             resume,
         };
         let actor = self.station.acts.enter(&row.agent);
-        let world = Box::new(Live::new(plan, &self.station, self.outside(&row.agent), actor.acts.clone()));
+        let outside = self.outside(&row.agent, &row.grants);
+        let world = Box::new(Live::new(plan, &self.station, outside, actor.acts.clone()));
         let terms = Terms { input: &input, budget: &row.budget };
         let (ran, leftover) = turn::run_and_leave(&program, &state, &terms, world);
         // What a turn leaves behind is an act like its effects.

@@ -65,9 +65,10 @@ fn crowd(root: &std::path::Path) -> (Keeper, Arc<Seen>, Vec<AgentId>) {
     (keeper, seen, agents)
 }
 
-fn is_awake(keeper: &Keeper, agent: &AgentId) -> bool {
+/// Whether an agent is in a turn, or was in one of which the observer has still to be told: that comes last.
+fn goes_on((keeper, seen): (&Keeper, &Seen), agent: &AgentId) -> bool {
     match keeper.answer(Request::Agent(AgentRequest::Show { agent: agent.clone() })) {
-        Ok(Reply::Agent(view)) => view.state == "awake",
+        Ok(Reply::Agent(view)) => view.state == "awake" || view.turn > 0 && !seen.0.lock().unwrap().contains_key(agent),
         other => panic!("{other:?}"),
     }
 }
@@ -76,7 +77,7 @@ fn is_awake(keeper: &Keeper, agent: &AgentId) -> bool {
 fn after((keeper, seen): (&Keeper, &Seen), agents: &[AgentId], moment: u64, cause: Cause) -> (usize, usize) {
     let begun = Instant::now();
     // One whose turn had not begun on a busy machine takes none.
-    while let Some(agent) = agents.iter().find(|agent| is_awake(keeper, agent)) {
+    while let Some(agent) = agents.iter().find(|agent| goes_on((keeper, seen), agent)) {
         assert!(begun.elapsed() < Duration::from_secs(60), "a turn of {agent} goes on");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -6,6 +6,8 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use zeroize::Zeroizing;
+
 use crate::VERSIONS;
 use crate::fault::Fault;
 use crate::limits::{MAX_ANSWER, MAX_LINE};
@@ -17,6 +19,9 @@ use crate::token::Token;
 
 /// How long a keeper may take to answer a ping or a hello. One that a service manager starts has to open its data root first.
 const PING: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// A value of 64 KiB in base64, and what stands around it.
+const SECRET_ROOM: usize = 128 << 10;
 
 /// A connection to a keeper that knows who asks.
 #[derive(Debug)]
@@ -91,7 +96,10 @@ impl Client {
 
     fn call(&mut self, call: Call) -> Result<Reply, LinkError> {
         let id = call.id;
-        let mut line = serde_json::to_vec(&call).map_err(|why| LinkError::Nonsense(why.to_string()))?;
+        // Room for the largest value, so that no part of one is left where the line had been before it grew.
+        let room = if call.ask.as_ref().is_some_and(Request::is_secret) { SECRET_ROOM } else { 0 };
+        let mut line = Zeroizing::new(Vec::with_capacity(room));
+        serde_json::to_writer(&mut *line, &call).map_err(|why| LinkError::Nonsense(why.to_string()))?;
         if line.len() > MAX_LINE {
             return Err(LinkError::TooLarge { len: line.len(), most: MAX_LINE });
         }

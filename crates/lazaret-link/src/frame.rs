@@ -1,5 +1,7 @@
 //! Lines out of bytes, and what a line must be before anybody reads it.
 
+use zeroize::{Zeroize as _, Zeroizing};
+
 use crate::fault::Fault;
 use crate::limits::MAX_DEPTH;
 
@@ -100,7 +102,8 @@ impl Lines {
     }
 
     /// The next line without its break, if it is there whole. `most` is its longest length.
-    pub fn next(&mut self, most: usize) -> Option<Result<Vec<u8>, BadFrame>> {
+    /// It is wiped here, and where it goes when that is dropped: a token or a value may be in it.
+    pub fn next(&mut self, most: usize) -> Option<Result<Zeroizing<Vec<u8>>, BadFrame>> {
         let found = self.bytes[self.seen..].iter().position(|byte| *byte == b'\n').map(|at| at + self.seen);
         let end = found.unwrap_or(self.bytes.len());
         if end - self.start > most {
@@ -108,7 +111,8 @@ impl Lines {
         }
         self.seen = end;
         found?;
-        let mut line = self.bytes[self.start..end].to_vec();
+        let mut line = Zeroizing::new(self.bytes[self.start..end].to_vec());
+        self.bytes[self.start..end].zeroize();
         line.pop_if(|byte| *byte == b'\r');
         self.start = end + 1;
         self.seen = self.start;
@@ -162,12 +166,12 @@ mod tests {
         for byte in b"one\r\n\ntw" {
             lines.push(&[*byte]);
         }
-        assert_eq!(lines.next(9), Some(Ok(b"one".to_vec())));
-        assert_eq!(lines.next(9), Some(Ok(Vec::new())));
+        assert_eq!(lines.next(9), Some(Ok(b"one".to_vec().into())));
+        assert_eq!(lines.next(9), Some(Ok(Vec::new().into())));
         assert_eq!(lines.next(9), None);
         assert!(lines.is_partial());
         lines.push(b"o\n");
-        assert_eq!(lines.next(3), Some(Ok(b"two".to_vec())));
+        assert_eq!(lines.next(3), Some(Ok(b"two".to_vec().into())));
         assert!(!lines.is_partial());
         lines.push(b"four\n");
         assert_eq!(lines.next(3), Some(Err(BadFrame::TooLarge { most: 3 })));

@@ -9,6 +9,7 @@
 mod client;
 mod fault;
 mod frame;
+mod hidden;
 pub mod limits;
 mod place;
 mod plain;
@@ -16,10 +17,12 @@ mod reply;
 mod request;
 mod session;
 mod token;
+mod vault;
 
 pub use client::{Client, LinkError};
 pub use fault::Fault;
 pub use frame::{BadFrame, Lines, check};
+pub use hidden::Hidden;
 pub use place::{Place, SOCKET, TOKEN, socket};
 pub use reply::{AgentView, Checkpoint, Health, Recovered, Replayed, Reply, Status, Taken, Verdict};
 pub use request::{
@@ -28,6 +31,9 @@ pub use request::{
 };
 pub use session::{Ask, Call, Hello, Said, Session, Step, Ticket};
 pub use token::{BadToken, Token};
+pub use vault::{
+    Bound, BoundForm, KeySource, SecretAudit, SecretRequest, SecretView, SlotUses, VaultRequest, VaultView,
+};
 
 /// The versions of the language that are spoken here, best first.
 pub const VERSIONS: &[u32] = &[1];

@@ -5,6 +5,8 @@ use lazaret_gate::record::{Divergence, World};
 use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Rulings, TurnRecord};
 use serde::{Deserialize, Serialize};
 
+use crate::vault::{SecretAudit, SecretView, VaultView};
+
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -67,6 +69,16 @@ pub enum Reply {
     Turns(Vec<(u64, TurnRecord)>),
     /// What running them again said.
     Replayed(Vec<Replayed>),
+    /// The vault.
+    Vault(Box<VaultView>),
+    /// Whether there were keys to forget.
+    Locked(bool),
+    /// A secret, but its value.
+    Secret(Box<SecretView>),
+    /// Secrets, but their values.
+    Secrets(Vec<SecretView>),
+    /// What opening everything once said.
+    Audit(Box<SecretAudit>),
     /// The keeper ends.
     Stopping {
         /// Requests that are finished before.

@@ -6,6 +6,8 @@ use lazaret_gate::trust::Score;
 use lazaret_gate::{AgentId, Budget, Bytes, Grants};
 use serde::{Deserialize, Serialize};
 
+use crate::vault::{SecretRequest, VaultRequest};
+
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -41,6 +43,10 @@ pub enum Request {
     Journal(JournalRequest),
     /// Turns on record.
     Turns(TurnsRequest),
+    /// The vault.
+    Vault(VaultRequest),
+    /// What is in it.
+    Secret(SecretRequest),
 }
 
 impl Request {
@@ -51,7 +57,13 @@ impl Request {
 
     /// Whether it must not wait in line behind turns.
     pub fn is_urgent(&self) -> bool {
-        matches!(self, Self::Record | Self::Stop { .. } | Self::Kill(_) | Self::Trust(_) | Self::Status)
+        let lock = matches!(self, Self::Vault(VaultRequest::Lock));
+        lock || matches!(self, Self::Record | Self::Stop { .. } | Self::Kill(_) | Self::Trust(_) | Self::Status)
+    }
+
+    /// Whether a passphrase or a value may be in it, so that what it was read from has to be wiped.
+    pub fn is_secret(&self) -> bool {
+        matches!(self, Self::Vault(_) | Self::Secret(_))
     }
 
     /// What it is, for logs: says nothing of what is in it.
@@ -75,6 +87,8 @@ impl Request {
             Self::Schedule(ScheduleRequest::Remove { .. }) => "schedule.remove",
             Self::Journal(JournalRequest::Checkpoint) => "journal.checkpoint",
             Self::Turns(request) => request.name(),
+            Self::Vault(request) => request.name(),
+            Self::Secret(request) => request.name(),
         }
     }
 }

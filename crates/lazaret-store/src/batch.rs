@@ -222,6 +222,7 @@ fn turn_of(body: &Body) -> Option<u64> {
         | Body::SwitchChanged(_)
         | Body::TrustChanged(_)
         | Body::CapsSet(_)
+        | Body::VaultChanged(_)
         | Body::ScheduleAdded(_)
         | Body::ScheduleRemoved(_)
         | Body::ScheduleFired(_) => None,

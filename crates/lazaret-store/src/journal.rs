@@ -33,7 +33,9 @@ impl<'a> Peek<'a> {
         let kind = str::from_utf8(&rest[..end]).ok()?;
         let rest = rest[end..].strip_prefix(b"\":{")?;
         let (has_agent, has_turn) = match kind {
-            "genesis" | "component-admitted" | "rulebook-in-force" | "switch-changed" => (false, false),
+            "genesis" | "component-admitted" | "rulebook-in-force" | "switch-changed" | "vault-changed" => {
+                (false, false)
+            }
             "agent-created" | "agent-forked" | "agent-rolled-back" | "agent-quarantined" | "agent-woken"
             | "agent-removed" | "caps-set" | "trust-changed" => (true, false),
             "schedule-added" | "schedule-removed" | "schedule-fired" => (true, false),

@@ -1,4 +1,5 @@
-//! REMEMBERS. Journal, agents, images, storage and mailbox, in one SQLite database in the data root.
+//! REMEMBERS. Journal, agents, images, storage and mailbox, in one SQLite database in the data root; secrets in a [`vault`]
+//! beside it.
 //!
 //! Writing: [`Store::commit`] takes a [`Batch`], which is on disk or nowhere when it returns. Batches of many threads
 //! make one commit: one frame of the redo log, written and flushed once. A thread lays commits into the tables, many in
@@ -40,6 +41,7 @@ mod seal;
 mod storage;
 mod tables;
 mod told;
+pub mod vault;
 mod verify;
 mod writer;
 

@@ -86,3 +86,55 @@ pub(crate) const MAX_RECENT_ROWS: usize = 4_096;
 /// commits into the tables: ten seconds, for a log that is as large as it gets.
 pub(crate) const LOCK_LOOKS: u32 = 2_000;
 pub(crate) const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
+/// The whole sealed vault. It is read and written whole, so this is also what opening one may cost.
+pub const MAX_VAULT: usize = 64 << 20;
+
+/// The plain line at the head of a vault: a key file's path is all in it that a person chooses.
+pub(crate) const MAX_VAULT_HEADER: usize = 8 << 10;
+
+/// Secrets in a vault. Each change writes all of them.
+pub const MAX_SECRETS: usize = 16_384;
+
+/// Bindings in a vault, for the same reason.
+pub const MAX_BINDINGS: usize = 16_384;
+
+/// One value. Larger than any key or token; a certificate chain fits too.
+pub const MAX_SECRET: usize = 64 << 10;
+
+/// The shortest value. What comes back from a host is searched for every value, and a shorter one would be found where it
+/// isn't meant.
+pub const MIN_SECRET: usize = 8;
+
+/// A value is sealed with padding up to a power of two, and not less than this: a vault doesn't say how long it is.
+pub(crate) const MIN_PADDED: usize = 32;
+
+/// Letters of a secret's, slot's, app's or device's name.
+pub const MAX_NAME: usize = 64;
+
+/// Hosts, methods or paths of one binding. A longer list is a sign that it should be several.
+pub const MAX_BOUND: usize = 32;
+
+/// Letters of a path prefix.
+pub const MAX_BOUND_PATH: usize = 512;
+
+/// Letters of a header's or parameter's name, of a header's prefix, and of a user's name.
+pub const MAX_FORM_TEXT: usize = 128;
+
+/// Letters of a passphrase. Fewer are found by trying; a list of words that is this short has little in it.
+pub const MIN_PASSPHRASE: usize = 12;
+
+/// Bytes of a passphrase.
+pub const MAX_PASSPHRASE: usize = 1_024;
+
+/// What deriving a key from a passphrase must at least cost: 19 MiB and two passes, below which trying is cheap.
+pub const MIN_KDF_MEMORY: u32 = 19 << 10;
+/// Passes over that memory.
+pub const MIN_KDF_PASSES: u32 = 2;
+
+/// What it may at most cost, in KiB: the figure is read from a file before anything proves that file.
+pub const MAX_KDF_MEMORY: u32 = 1 << 20;
+/// Passes over that memory, at most.
+pub const MAX_KDF_PASSES: u32 = 64;
+/// Lanes of that memory, at most.
+pub const MAX_KDF_LANES: u32 = 16;

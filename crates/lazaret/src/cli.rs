@@ -6,7 +6,7 @@ use clap::{ColorChoice, Parser, Subcommand};
 
 use crate::commands::{
     agent, approvals, budget, bundle, completions, demo, init, journal, kill, man, policy, replay, run, schedule,
-    serve, status, stop, trust, verify,
+    secret, serve, status, stop, trust, vault, verify,
 };
 
 /// A quarantine station for AI agents.
@@ -57,6 +57,8 @@ pub(crate) enum Command {
     Budget(budget::Args),
     Kill(kill::Args),
     Trust(trust::Args),
+    Vault(vault::Args),
+    Secret(secret::Args),
     Status(status::Args),
     Replay(replay::Args),
     Journal(journal::Args),
@@ -79,4 +81,5 @@ Exit codes:
   7  the data root is in use by another process
   8  the agent is in doubt: a person has to settle an effect
   9  the question is over: it was answered, or has expired
- 10  the agent is revoked";
+ 10  the agent is revoked
+ 11  the vault is locked";

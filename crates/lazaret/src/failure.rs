@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use lazaret_guest::Inadmissible;
 use lazaret_guest::state::Unwakeable;
-use lazaret_host::{HostError, Unanswerable};
+use lazaret_host::{HostError, Locked, Unanswerable};
 use lazaret_link::{BadToken, Fault, LinkError};
 use lazaret_store::StoreError;
+use lazaret_store::vault::VaultError;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,13 +23,14 @@ pub(crate) enum Code {
     InDoubt = 8,
     Over = 9,
     Revoked = 10,
+    Locked = 11,
 }
 
 impl Code {
     /// The code that another process means.
     fn of(exit: u8) -> Self {
         let all = [Self::Done, Self::BadInput, Self::Mismatch, Self::Unverifiable, Self::TurnFailed, Self::Busy];
-        let mut all = all.into_iter().chain([Self::InDoubt, Self::Over, Self::Revoked]);
+        let mut all = all.into_iter().chain([Self::InDoubt, Self::Over, Self::Revoked, Self::Locked]);
         all.find(|code| *code as u8 == exit).unwrap_or(Self::Failed)
     }
 }
@@ -101,7 +103,10 @@ impl Failure {
             Self::Host(HostError::Inadmissible(_) | HostError::InputTooLarge { .. } | HostError::Budget(_)) => {
                 Code::BadInput
             }
-            Self::Host(HostError::Schedule(_)) => Code::BadInput,
+            Self::Host(HostError::Schedule(_) | HostError::BadSecret(_)) => Code::BadInput,
+            Self::Host(HostError::Vault(why) | HostError::Locked(Locked::Vault(why))) => vault_code(why),
+            Self::Host(HostError::Locked(Locked::Shut)) => Code::Locked,
+            Self::Host(HostError::Locked(Locked::Gone | Locked::Other { .. })) => Code::Mismatch,
             Self::Host(HostError::BadCap(_) | HostError::TooLong { .. }) => Code::BadInput,
             Self::Host(HostError::Stopping) | Self::Busy(_) => Code::Busy,
             Self::Link(LinkError::Fault(fault)) => Code::of(fault.exit),
@@ -126,6 +131,19 @@ impl Failure {
             Self::Host(HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }) => Code::Mismatch,
             Self::Host(_) | Self::Link(_) | Self::Token(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
         }
+    }
+}
+
+fn vault_code(why: &VaultError) -> Code {
+    match why {
+        VaultError::Disk(why) => store_code(why),
+        VaultError::Busy => Code::Busy,
+        VaultError::Damaged { .. } | VaultError::Tampered { .. } => Code::Mismatch,
+        VaultError::RolledBack { .. } | VaultError::Forked { .. } => Code::Mismatch,
+        VaultError::Passphrase | VaultError::ValueShort | VaultError::ValueLong => Code::BadInput,
+        VaultError::NotForHeader { .. } | VaultError::KeyFileBad { .. } => Code::BadInput,
+        VaultError::Name(_) | VaultError::Binding(_) => Code::BadInput,
+        _ => Code::Failed,
     }
 }
 

@@ -14,6 +14,7 @@ mod door;
 mod failure;
 mod keeper;
 mod person;
+mod prompt;
 mod text;
 mod ui;
 
@@ -25,6 +26,9 @@ use clap::{ColorChoice, Parser as _};
 
 /// A command line that can't be understood, as programs see it.
 const MISTYPED: u8 = 2;
+
+const NOT_HERE: &str = "there is an argument that this command doesn't take; a value or passphrase is never an argument: it \
+                        comes from standard input, a prompt or a file, and `--help` says how";
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -49,7 +53,10 @@ fn mistyped(why: &clap::Error) -> ExitCode {
     }
     let json = std::env::args_os().any(|arg| arg == "--json");
     let ui = ui::Ui::new(json, ColorChoice::Auto);
+    let about_secrets = std::env::args_os().skip(1).any(|arg| arg == "secret" || arg == "vault");
     match (why.kind(), why.get(ContextKind::InvalidArg), why.source()) {
+        // What is too much may be a value that somebody put there: it isn't repeated.
+        (ErrorKind::UnknownArgument, ..) if about_secrets => ui.error(NOT_HERE, MISTYPED),
         (ErrorKind::ValueValidation, Some(arg), Some(source)) => ui.error(&format!("{arg}: {source}"), MISTYPED),
         _ if json => ui.error(why.to_string().trim_end().trim_start_matches("error: "), MISTYPED),
         _ => drop(why.print()),

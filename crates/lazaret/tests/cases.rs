@@ -119,7 +119,7 @@ fn try_case(path: &Path, bless: bool) -> Option<String> {
 
 /// The cases of these folders are played a second time, with a keeper in the background: the command asks it, and must say
 /// the same.
-const KEPT: [&str; 8] = ["agent", "budget", "bundle", "component", "kill", "replay", "status", "turn"];
+const KEPT: [&str; 9] = ["agent", "budget", "bundle", "component", "kill", "replay", "status", "turn", "vault"];
 
 /// A comment that says this keeps a case to itself: a keeper answers mail in its own time, and not before a command ends.
 const ALONE: &str = "Without a keeper";

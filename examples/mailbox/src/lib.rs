@@ -13,7 +13,7 @@ use memory::{MEMORY, Memory, plural};
 wit_bindgen::generate!({ path: "../../wit", world: "agent" });
 
 use lazaret::host::types::Fault;
-use lazaret::host::{http, model, storage, tools};
+use lazaret::host::{http, model, secrets, storage, tools};
 
 struct Mailbox;
 export!(Mailbox);
@@ -24,13 +24,15 @@ impl Guest for Mailbox {
         MEMORY.with_borrow_mut(|memory| {
             memory.turns += 1;
             match text.trim() {
+                order if order.starts_with("tasks ") => Ok(reply(tasks(memory, &order["tasks ".len()..]))),
+                order if order.starts_with("remind ") => Ok(reply(remind(memory, &order["remind ".len()..]))),
                 "sort" => Ok(reply(sort(memory))),
                 "report" => Ok(reply(memory.report())),
                 "runaway" => loop {
                     std::hint::spin_loop();
                 },
                 other => Err(Failure::BadInput(format!(
-                    "I know sort, report and runaway, but not {other:?}"
+                    "I know sort, report, tasks, remind and runaway, but not {other:?}"
                 ))),
             }
         })
@@ -183,6 +185,36 @@ fn post(url: &str, body: String) -> Result<u16, Fault> {
         body: body.into_bytes(),
     };
     http::fetch(&request).map(|response| response.status)
+}
+
+/// The slot that the operator fills with the key to the list of tasks.
+const TRACKER: &str = "tracker";
+
+/// Asks for the tasks at a URL, with a key that it never sees: a handle stands where the key belongs.
+fn tasks(memory: &mut Memory, url: &str) -> String {
+    let answer = secrets::handle(TRACKER).and_then(|handle| get(url, Some(format!("Bearer {handle}"))));
+    answer.unwrap_or_else(|fault| memory.excuse(&format!("ask {url}"), &fault))
+}
+
+/// Does as a clumsy or talked-over agent would: puts the key into the URL, where others read it.
+fn remind(memory: &mut Memory, url: &str) -> String {
+    let answer = secrets::handle(TRACKER).and_then(|handle| get(&format!("{url}?note={handle}"), None));
+    answer.unwrap_or_else(|fault| memory.excuse(&format!("ask {url}"), &fault))
+}
+
+fn get(url: &str, authorization: Option<String>) -> Result<String, Fault> {
+    let header = |value| http::Header {
+        name: "authorization".into(),
+        value,
+    };
+    let request = http::Request {
+        method: "GET".into(),
+        url: url.into(),
+        headers: authorization.map(header).into_iter().collect(),
+        body: Vec::new(),
+    };
+    let response = http::fetch(&request)?;
+    Ok(String::from_utf8_lossy(&response.body).into_owned())
 }
 
 fn call(name: &str, arguments: &Value) -> Result<Value, Fault> {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 wit_bindgen::generate!({ path: "../../wit", world: "agent" });
 
 use lazaret::host::types::Fault;
-use lazaret::host::{agents, clock, http, log, model, random, storage, tools};
+use lazaret::host::{agents, clock, http, log, model, random, secrets, storage, tools};
 
 #[derive(Default)]
 struct Memory {
@@ -37,6 +37,12 @@ impl Guest for Counter {
             "post" => {
                 let (url, body) = split(rest);
                 request("POST", url, body)
+            }
+            "handle" => secrets::handle(rest),
+            "call" => {
+                let (method, rest) = split(rest);
+                let (url, rest) = split(rest);
+                call(method, url, split(rest))
             }
             "tool" => {
                 let (name, arguments) = split(rest);
@@ -121,6 +127,21 @@ fn request(method: &str, url: &str, body: &str) -> Result<String, Fault> {
         body: body.as_bytes().to_vec(),
     })?;
     Ok(format!("status={} bytes={}", response.status, response.body.len()))
+}
+
+/// A request with one header; `-` for none.
+fn call(method: &str, url: &str, (name, value): (&str, &str)) -> Result<String, Fault> {
+    let header = http::Header {
+        name: name.to_string(),
+        value: value.to_string(),
+    };
+    let response = http::fetch(&http::Request {
+        method: method.to_string(),
+        url: url.to_string(),
+        headers: if name == "-" { Vec::new() } else { vec![header] },
+        body: Vec::new(),
+    })?;
+    Ok(format!("status={} {}", response.status, String::from_utf8_lossy(&response.body)))
 }
 
 fn ask(text: &str) -> Result<String, Fault> {

@@ -21,10 +21,10 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// What a crate may not reach, however indirectly.
 const OUT_OF_REACH: &[(&str, &[&str], &str)] = &[
-    ("lazaret-gate", &["wasmtime", "rusqlite", "ureq", "rustix", "tokio", "getrandom"], "it decides and does no I/O"),
-    ("lazaret-guest", &["rusqlite", "ureq", "rustls", "tokio"], "an import can only build an effect"),
-    ("lazaret-link", &["wasmtime", "rusqlite", "ureq", "tokio"], "what is said can be tried without a runtime"),
-    ("lazaret-host", &["tokio", "axum"], "the servers are the binary's"),
+    ("lazaret-gate", &["wasmtime", "rusqlite", "hyper", "rustix", "tokio", "getrandom"], "it decides and does no I/O"),
+    ("lazaret-guest", &["rusqlite", "hyper", "rustls", "tokio"], "an import can only build an effect"),
+    ("lazaret-link", &["wasmtime", "rusqlite", "hyper", "tokio"], "what is said can be tried without a runtime"),
+    ("lazaret-host", &["axum"], "the servers are the binary's"),
 ];
 
 /// Formats on disk are keyed by the exact version of these.

@@ -43,10 +43,10 @@ pub enum BadPattern {
 }
 
 const FORMS: &str = "write `http.fetch METHOD URL`, `tools.call NAME`, `model.generate PROVIDER/NAME`, \
-                     `storage.get|set|delete|list KEY` or `agents.send AGENT`; a `*` may end a URL, key or name behind `/`";
+                     `storage.get|set|delete|list KEY`, `agents.send AGENT` or `secret.use SLOT`; a `*` may end a URL, key or name behind `/`";
 
 /// The kinds that a pattern can name by subject, and what may stand before a `*` there.
-const NAMED: [(&str, &[char]); 7] = [
+const NAMED: [(&str, &[char]); 8] = [
     ("tools.call", &['.', '/']),
     ("model.generate", &['.', '/']),
     ("storage.get", &['/']),
@@ -54,6 +54,7 @@ const NAMED: [(&str, &[char]); 7] = [
     ("storage.delete", &['/']),
     ("storage.list", &['/']),
     ("agents.send", &[]),
+    ("secret.use", &[]),
 ];
 
 impl Pattern {
@@ -102,6 +103,8 @@ fn subject(effect: &Effect) -> Option<&str> {
         Effect::ModelGenerate(prompt) => Some(&prompt.model),
         Effect::ToolsCall { name, .. } => Some(name),
         Effect::AgentsSend { to, .. } => Some(to),
+        // Where it may go is bounded by what it is bound to.
+        Effect::SecretUse { slot, .. } => Some(slot),
         Effect::HttpFetch(_)
         | Effect::LogWrite { .. }
         | Effect::ClockNow {}

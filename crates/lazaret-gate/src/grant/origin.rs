@@ -1,13 +1,14 @@
 //! Scheme, host and port: the part of a URL that a grant speaks about.
 //!
-//! The grammar is smaller than the web's on purpose. What two parsers could read differently (user information,
-//! backslashes, percent-encoded or upper-case hosts, ports with leading zeros) is refused, so the name that is checked
-//! is the name that is dialled whichever parser dials it.
+//! There is no grammar here. URLs are read by [`Target`], and what a grant names is read by it too: what is granted is
+//! what is checked, looked up, dialled and named in the handshake.
 
 use std::fmt;
 
+use crate::target::{BadTarget, Target};
+
 /// How a request travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scheme {
     /// TLS.
     Https,
@@ -24,7 +25,8 @@ impl Scheme {
         }
     }
 
-    fn default_port(self) -> u16 {
+    /// The port when a URL names none.
+    pub fn default_port(self) -> u16 {
         match self {
             Self::Https => 443,
             Self::Http => 80,
@@ -40,61 +42,40 @@ pub struct Origin {
     port: u16,
 }
 
-/// A URL that isn't carried.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum BadUrl {
-    /// Another scheme, or none.
-    #[error("a URL starts with `https://` or `http://`")]
-    Scheme,
-    /// No host, or one with characters that parsers disagree on.
-    #[error(
-        "the host must be lower-case letters, digits, `-` and `.`, or an address in `[…]`, and no user information"
-    )]
-    Host,
-    /// Not a port.
-    #[error("the port must be 1 to 65535 without leading zeros")]
-    Port,
-    /// Spaces, control characters, backslashes or anything beyond ASCII.
-    #[error("the path has a character that must be percent-encoded")]
-    Path,
-}
-
 impl Origin {
+    /// Where a request goes.
+    pub fn of(target: &Target) -> Self {
+        Self { scheme: target.scheme(), host: target.host_text().to_owned(), port: target.port() }
+    }
+
     /// Reads the origin of a whole URL, checking every character of it.
-    pub fn of_url(url: &str) -> Result<Self, BadUrl> {
-        let (scheme, rest) = split_scheme(url).ok_or(BadUrl::Scheme)?;
-        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-        let (authority, path) = rest.split_at(end);
-        if path.contains('#')
-            || path.bytes().any(|b| !(0x21..=0x7e).contains(&b) || matches!(b, b'\\' | b'"' | b'<' | b'>'))
-        {
-            return Err(BadUrl::Path);
+    pub fn of_url(url: &str) -> Result<Self, BadTarget> {
+        Target::parse(url).map(|target| Self::of(&target))
+    }
+
+    /// Reads what stands behind `http:` in a grant: a host, perhaps with its port, perhaps with its scheme.
+    pub fn of_grant(text: &str) -> Result<Self, BadTarget> {
+        let (scheme, authority) = match text.split_once("://") {
+            None => (Scheme::Https, text),
+            Some(("https", authority)) => (Scheme::Https, authority),
+            Some(("http", authority)) => (Scheme::Http, authority),
+            // The reader of URLs says what is wrong with it.
+            Some(_) => return Self::of_url(text),
+        };
+        if authority.contains(['/', '?']) {
+            return Err(BadTarget::NotOrigin);
         }
-        Self::of_authority(scheme, authority)
+        // A URL leaves its scheme's own port out. Whoever grants may say it all the same.
+        let usual = format!(":{}", scheme.default_port());
+        let authority = authority.strip_suffix(&usual).unwrap_or(authority);
+        Self::of_url(&format!("{}://{authority}", scheme.name()))
     }
 
-    /// Reads what stands behind `http:` in a grant.
-    pub fn of_grant(text: &str) -> Result<Self, BadUrl> {
-        let (scheme, authority) = split_scheme(text).unwrap_or((Scheme::Https, text));
-        Self::of_authority(scheme, authority)
-    }
-
-    fn of_authority(scheme: Scheme, authority: &str) -> Result<Self, BadUrl> {
-        let (host, port) = match authority.rfind(':').filter(|at| !authority[*at..].contains(']')) {
-            Some(at) => (&authority[..at], parse_port(&authority[at + 1..]).ok_or(BadUrl::Port)?),
-            None => (authority, scheme.default_port()),
-        };
-        let lawful = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => {
-                let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'.');
-                !host.is_empty()
-                    && host.len() <= 253
-                    && host.bytes().all(plain)
-                    && host.split('.').all(|l| !l.is_empty() && l.len() <= 63)
-            }
-        };
-        if lawful { Ok(Self { scheme, host: host.to_owned(), port }) } else { Err(BadUrl::Host) }
+    /// A URL of its first page.
+    pub fn target(&self) -> Result<Target, BadTarget> {
+        let scheme = self.scheme.name();
+        let port = if self.port == self.scheme.default_port() { String::new() } else { format!(":{}", self.port) };
+        Target::parse(&format!("{scheme}://{}{port}/", self.host))
     }
 
     /// The host, as written: a name, an IPv4 address, or an IPv6 address in `[…]`.
@@ -143,15 +124,4 @@ impl fmt::Display for Origin {
         let scheme = if self.scheme == Scheme::Http { "http" } else { "https" };
         write!(f, "{scheme}://{}:{}", self.host, self.port)
     }
-}
-
-fn split_scheme(text: &str) -> Option<(Scheme, &str)> {
-    text.strip_prefix("https://")
-        .map(|rest| (Scheme::Https, rest))
-        .or_else(|| text.strip_prefix("http://").map(|rest| (Scheme::Http, rest)))
-}
-
-fn parse_port(digits: &str) -> Option<u16> {
-    let plain = !digits.is_empty() && !digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit());
-    plain.then(|| digits.parse().ok()).flatten()
 }

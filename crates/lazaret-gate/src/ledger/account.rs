@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::amounts::{Amounts, Ask, Point};
 use super::caps::{AtCap, Caps};
+use super::hosts::HostUse;
 use super::limits::{MAX_AMOUNT, MAX_CELLS, MAX_OPEN, RUN_DAYS, TURN_DAYS};
 use super::line::{Cell, Crossing, Line, Mark, Used};
 use super::short::Short;
@@ -30,6 +31,9 @@ pub struct Account {
     turns: BTreeMap<String, Cell>,
     /// By id.
     open: Vec<Hold>,
+    /// What hosts with caps were asked for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) hosts: BTreeMap<String, HostUse>,
 }
 
 /// An open reservation, as the account keeps it.
@@ -94,6 +98,7 @@ impl Account {
             runs: BTreeMap::new(),
             turns: BTreeMap::new(),
             open: Vec::new(),
+            hosts: BTreeMap::new(),
         }
     }
 

@@ -1,11 +1,12 @@
 //! What an operator allows.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::amounts::Ask;
-use super::limits::{MAX_AMOUNT, MAX_RAILS};
+use super::hosts::{self, HostCaps};
+use super::limits::{MAX_AMOUNT, MAX_HOSTS, MAX_RAILS};
 use super::money::{BadName, Currency, Money, Rail};
 use super::short::Short;
 use super::unit::{Holder, Period, Unit};
@@ -31,6 +32,9 @@ pub struct Caps {
     pub day: Limits,
     /// For ever.
     pub total: Limits,
+    /// For single hosts that requests go to.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostCaps>,
 }
 
 /// The caps of one period. `None` is no cap, and isn't written: most agents have few.
@@ -91,10 +95,17 @@ pub enum BadCaps {
     /// More rails than anybody has.
     #[error("there can be at most {MAX_RAILS} rails, not {0}")]
     TooManyRails(usize),
+    /// More hosts than are counted.
+    #[error("there can be at most {MAX_HOSTS} hosts with caps, not {0}")]
+    TooManyHosts(usize),
+    /// Not a host as requests name it.
+    #[error("`{0}` is not a host that requests go to: {1}")]
+    BadHost(String, String),
     /// There is no such cap.
     #[error(
         "`{0}` is not a cap; write PERIOD.UNIT, with turn, run, day or total and fuel, memory, wall_ms, effects, bytes_out, \
-         output_bytes or money; or currency, per_action, rails or at_cap"
+         output_bytes or money; or host.NAME.requests_per_minute or host.NAME.bytes_per_day; or currency, per_action, rails or \
+         at_cap"
     )]
     UnknownKey(String),
     /// The value isn't one.
@@ -188,6 +199,7 @@ impl Caps {
             fits(key("money"), limits.money, true)?;
         }
         fits("per_action".to_owned(), self.per_action, true)?;
+        hosts::check(&self.hosts)?;
         if self.rails.len() > MAX_RAILS { Err(BadCaps::TooManyRails(self.rails.len())) } else { Ok(()) }
     }
 
@@ -208,6 +220,10 @@ impl Caps {
             "rails" if value == "none" => draft.rails.clear(),
             "rails" => draft.rails = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
             "per_action" => draft.per_action = amount()?,
+            _ if key.starts_with("host.") => {
+                let set = hosts::set(&mut draft.hosts, &key["host.".len()..], amount()?);
+                set.ok_or_else(|| BadCaps::UnknownKey(cut(key)))?;
+            }
             _ => {
                 let unknown = || BadCaps::UnknownKey(cut(key));
                 let (period, unit) = key.split_once('.').ok_or_else(unknown)?;

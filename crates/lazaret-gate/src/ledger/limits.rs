@@ -23,6 +23,9 @@ pub const MAX_NAME: usize = 64;
 /// Rails in one set of caps.
 pub const MAX_RAILS: usize = 64;
 
+/// Hosts that have caps of their own in one set.
+pub const MAX_HOSTS: usize = 64;
+
 /// Whom money goes to: an account number or an address, not a letter.
 pub const MAX_PAYEE: usize = 256;
 

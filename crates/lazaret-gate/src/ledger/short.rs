@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::caps::AtCap;
+use super::hosts::HostUnit;
 use super::money::{Currency, Money, Rail};
 use super::spend::BadSpend;
 use super::switches::Killed;
@@ -36,6 +37,21 @@ pub enum Short {
         asked: u64,
         /// Whether a person is to be asked.
         at_cap: AtCap,
+    },
+    /// One host was asked often or much enough.
+    HostExceeded {
+        /// Whose cap.
+        holder: Holder,
+        /// Which host.
+        host: String,
+        /// Of what, over how long.
+        unit: HostUnit,
+        /// The cap.
+        cap: u64,
+        /// What of it was used.
+        used: u64,
+        /// What was asked for.
+        asked: u64,
     },
     /// One effect would cost more than any one may.
     PerActionLimit {
@@ -94,7 +110,7 @@ impl Short {
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoBudget { .. } => "no-budget",
-            Self::BudgetExceeded { .. } => "budget-exceeded",
+            Self::BudgetExceeded { .. } | Self::HostExceeded { .. } => "budget-exceeded",
             Self::PerActionLimit { .. } => "per-action-limit",
             Self::RailNotAllowed { .. } => "rail-not-allowed",
             Self::Unpriced { .. } => "unpriced",
@@ -124,6 +140,10 @@ impl Short {
             }
             Self::BudgetExceeded { scope, unit, cap, spent, reserved, asked, .. } => {
                 exceeded(scope, *unit, *cap, (*spent, *reserved), *asked)
+            }
+            Self::HostExceeded { holder, host, unit, cap, used, asked } => {
+                let cap = unit.say(*cap);
+                format!("asked for {asked} more of `{host}`, but {holder} has {cap} there: {used} used")
             }
             Self::PerActionLimit { holder, limit, asked, .. } => {
                 format!("asked for {asked} at once, but one action of {holder} may cost at most {limit}")
@@ -161,6 +181,10 @@ impl Short {
                     scope.period.name(),
                     unit.name()
                 )
+            }
+            Self::HostExceeded { holder, host, unit, .. } => {
+                let (holder, unit) = (holder.typed(), unit.name());
+                format!("it passes later; `lazaret budget set {holder} host.{host}.{unit}=N` changes the cap")
             }
             Self::PerActionLimit { holder, .. } => {
                 format!("`lazaret budget set {} per_action=MICROS` changes the limit", holder.typed())

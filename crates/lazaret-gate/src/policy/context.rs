@@ -45,10 +45,11 @@ pub(super) enum Fact {
     Path,
     ContentType,
     Trust,
+    Host,
 }
 
 impl Fact {
-    pub(super) const ALL: [Self; 16] = [
+    pub(super) const ALL: [Self; 17] = [
         Self::Risk,
         Self::Labels,
         Self::Run,
@@ -65,6 +66,7 @@ impl Fact {
         Self::Path,
         Self::ContentType,
         Self::Trust,
+        Self::Host,
     ];
 
     /// As rules spell it.
@@ -86,6 +88,7 @@ impl Fact {
             Self::Path => "path",
             Self::ContentType => "content_type",
             Self::Trust => "trust",
+            Self::Host => "host",
         }
     }
 
@@ -134,6 +137,9 @@ pub struct Context {
     pub content_type: Option<String>,
     /// How far the asking agent is trusted, in hundredths; none of whoever has no score.
     pub trust: Option<Score>,
+    /// Who a secret would be sent to; of a request it is what is asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 impl Default for Context {
@@ -155,6 +161,7 @@ impl Default for Context {
             path: None,
             content_type: None,
             trust: None,
+            host: None,
         }
     }
 }
@@ -169,17 +176,21 @@ impl Context {
             }
         }
         let texts = [&self.run, &self.tier, &self.arguments].into_iter();
-        let optional = [&self.device, &self.method, &self.scheme, &self.path, &self.content_type];
+        let optional = [&self.device, &self.method, &self.scheme, &self.path, &self.content_type, &self.host];
         let mut texts = texts.chain(optional.into_iter().flatten()).chain(&self.labels);
         if self.labels.len() > MAX_MARKS || texts.any(|text| text.len() > MAX_NAME) {
             return Err(BadRequest::TooLong);
         }
         let http = action.shape == Shape::Http;
+        // All of where it goes, or nothing: then only the name is asked for.
+        let bound = action.shape == Shape::Secret && self.host.is_some();
+        let away = http || bound;
         let parts = [
-            ("method", self.method.is_some(), http, false),
-            ("scheme", self.scheme.is_some(), http, false),
-            ("port", self.port.is_some(), http, false),
-            ("path", self.path.is_some(), http || action.shape == Shape::Storage, false),
+            ("host", self.host.is_some(), bound, false),
+            ("method", self.method.is_some(), away, false),
+            ("scheme", self.scheme.is_some(), away, false),
+            ("port", self.port.is_some(), away, false),
+            ("path", self.path.is_some(), away || action.shape == Shape::Storage, false),
             ("content_type", self.content_type.is_some(), action.shape == Shape::Message, http),
         ];
         for (name, there, needed, welcome) in parts {

@@ -84,6 +84,21 @@ fn scenes(action: &Action) -> Vec<Scene> {
                 let context = Context { method: Some("GET".to_owned()), ..plain(RiskTier::Medium, &seen) };
                 found.push(scene(&resource, "GET private+untrusted", context));
             }
+            Shape::Secret => {
+                found.push(scene(&resource, "by name", plain(RiskTier::Low, &[])));
+                let away = |tier, labels: &[&str]| Context {
+                    host: Some("example.com".to_owned()),
+                    method: Some("GET".to_owned()),
+                    scheme: Some("https".to_owned()),
+                    port: Some(443),
+                    path: Some("/".to_owned()),
+                    ..plain(tier, labels)
+                };
+                for tier in tiers {
+                    found.push(scene(&resource, &format!("for GET {}", tier.name()), away(tier, &[])));
+                }
+                found.push(scene(&resource, "for GET private+untrusted", away(RiskTier::Medium, &seen)));
+            }
             Shape::Plain if !matches!(action.family, "host.*" | "agent.*" | "admin.*") => {
                 for tier in tiers {
                     found.push(scene(&resource, tier.name(), plain(tier, &[])));
@@ -113,7 +128,7 @@ fn things(action: &Action) -> Vec<Uid> {
 /// The facts that this sort of action comes with.
 fn shaped(shape: Shape, context: Context) -> Context {
     match shape {
-        Shape::Plain => context,
+        Shape::Plain | Shape::Secret => context,
         Shape::Http => {
             Context { scheme: Some("https".to_owned()), port: Some(443), path: Some("/".to_owned()), ..context }
         }

@@ -28,7 +28,7 @@ pub(super) struct Reads {
     /// What is asked; a decision's key has it in any case.
     action: bool,
     /// One bit for each [`Fact`] of the context.
-    facts: u16,
+    facts: u32,
 }
 
 impl Reads {
@@ -36,7 +36,7 @@ impl Reads {
         Self { principal: Much::Nothing, resource: Much::Nothing, action: false, facts: 0 };
 
     pub(super) const EVERYTHING: Self =
-        Self { principal: Much::Whole, resource: Much::Whole, action: true, facts: u16::MAX };
+        Self { principal: Much::Whole, resource: Much::Whole, action: true, facts: u32::MAX };
 
     /// What either reads.
     pub(super) fn join(self, other: Self) -> Self {
@@ -50,7 +50,7 @@ impl Reads {
 
     /// Whether a rule can read this of the context.
     pub(super) fn fact(self, fact: Fact) -> bool {
-        self.facts & (1 << fact as u16) != 0
+        self.facts & (1 << fact as u32) != 0
     }
 
     /// Whether a rule can ask what belongs to what.

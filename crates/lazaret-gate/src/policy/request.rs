@@ -163,6 +163,17 @@ impl Request {
                     return Err(BadRequest::Url("the request has two content types".to_owned()));
                 }
             }
+            Effect::SecretUse { slot, method, url } => {
+                request.resource = Uid::new(Kind::Secret, slot.clone());
+                if !url.is_empty() {
+                    let (origin, path) = url::parts(url)?;
+                    context.host = Some(origin.host().to_owned());
+                    context.method = Some(method.clone());
+                    context.scheme = Some(origin.scheme().name().to_owned());
+                    context.port = Some(origin.port());
+                    context.path = Some(path);
+                }
+            }
             Effect::AgentsSend { to, content_type, .. } => {
                 request.resource = Uid::new(Kind::Agent, to.clone());
                 context.content_type = Some(url::essence(content_type));
@@ -295,6 +306,7 @@ impl Context {
                 Fact::Port => self.port.map(|port| Value::new_long(i64::from(port))),
                 Fact::Path => optional(&self.path),
                 Fact::ContentType => optional(&self.content_type),
+                Fact::Host => optional(&self.host),
                 Fact::Trust => self.trust.map(|score| Value::new_long(i64::from(score.hundredths()))),
             };
             pairs.extend(value.map(|value| (fact.name().to_owned(), value)));

@@ -130,6 +130,8 @@ pub enum Shape {
     Storage,
     /// `content_type`.
     Message,
+    /// `host`, `method`, `scheme`, `port` and `path` of the request that a secret goes with, or none of them.
+    Secret,
 }
 
 /// One line of the schema: what can be done, by whom and to what.
@@ -181,7 +183,7 @@ pub const ACTIONS: &[Action] = &[
     action("tool.list", "tool.*", ANYBODY, &[Kind::Namespace], Shape::Plain),
     action("tool.call", "tool.*", ANYBODY, &[Kind::Tool], Shape::Plain),
     action("message.send", "message.*", ANYBODY, &[Kind::Agent], Shape::Message),
-    action("secret.use", "secret.*", USERS, &[Kind::Secret], Shape::Plain),
+    action("secret.use", "secret.*", USERS, &[Kind::Secret], Shape::Secret),
     action("agent.create", "agent.*", MAKERS, &[Kind::Agent], Shape::Plain),
     action("agent.run", "agent.*", MAKERS, &[Kind::Agent], Shape::Plain),
     action("agent.rollback", "agent.*", MAKERS, &[Kind::Agent], Shape::Plain),

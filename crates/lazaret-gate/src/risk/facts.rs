@@ -103,7 +103,11 @@ impl<'a> Facts<'a> {
     }
 
     fn url(&self) -> Option<&str> {
-        if let Effect::HttpFetch(request) = self.effect { Some(&request.url) } else { None }
+        match self.effect {
+            Effect::HttpFetch(Request { url, .. }) => Some(url),
+            Effect::SecretUse { url, .. } if !url.is_empty() => Some(url),
+            _ => None,
+        }
     }
 
     pub(super) fn is_method(&self, method: &str) -> bool {

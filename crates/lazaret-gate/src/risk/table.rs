@@ -19,7 +19,7 @@ const MAX_TABLE: usize = 256 << 10;
 const FULL: u32 = 1000;
 
 /// Every kind of effect, as rows name them.
-const KINDS: [&str; 15] = [
+const KINDS: [&str; 16] = [
     "storage.get",
     "storage.set",
     "storage.delete",
@@ -35,6 +35,7 @@ const KINDS: [&str; 15] = [
     "tools.call",
     "http.fetch",
     "agents.send",
+    "secret.use",
 ];
 
 /// A table that can't be used.

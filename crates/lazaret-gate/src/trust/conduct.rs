@@ -40,10 +40,13 @@ fn mark(code: Code) -> Mark {
     match code {
         Code::BadAsk
         | Code::NotGranted
+        | Code::EgressDenied
         | Code::NoPermit
         | Code::Forbidden
         | Code::ApprovalInvalid
         | Code::RailNotAllowed
+        | Code::SecretNotBound
+        | Code::SecretLeak
         | Code::BadSpend => Mark::Refusal,
         Code::BudgetExceeded
         | Code::PerActionLimit
@@ -58,7 +61,8 @@ fn mark(code: Code) -> Mark {
         | Code::MailboxClosed
         | Code::ApprovalExpired
         | Code::PolicyError
-        | Code::Unpriced => Mark::Nothing,
+        | Code::Unpriced
+        | Code::VaultLocked => Mark::Nothing,
     }
 }
 

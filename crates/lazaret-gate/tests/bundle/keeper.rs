@@ -321,12 +321,17 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
     let list = |after| Effect::StorageList { prefix: "a".into(), after, limit: 10 };
     let log = |level| Effect::LogWrite { level, text: "\u{0}\u{1f}\u{8}\u{c}\r\n".into() };
     let send = Effect::AgentsSend { to: "clerk".into(), content_type: "text/plain".into(), body: "hi".into() };
+    let using = Effect::SecretUse { slot: "git".into(), method: "GET".into(), url: "https://a.example/".into() };
     let said = Completion { text: "…".into(), input_tokens: 1, output_tokens: 2 };
     let call = || Effect::ToolsCall { name: "mail.send".into(), arguments: "{ }".into() };
     let reason = "`tools.call` needs `tool:mail.send`; nothing of `tool` was granted".to_owned();
     let refusals = [
         (Code::BadAsk, Layer::Form),
         (Code::NotGranted, Layer::Declared),
+        (Code::EgressDenied, Layer::Executor),
+        (Code::SecretNotBound, Layer::Secrets),
+        (Code::SecretLeak, Layer::Secrets),
+        (Code::VaultLocked, Layer::Secrets),
         (Code::EffectsSpent, Layer::Budget),
         (Code::BytesSpent, Layer::Budget),
     ];
@@ -354,6 +359,7 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
             Answer::Response(Response { status: 65535, headers: vec![header()], body: "ok".into() }),
         ),
         done(send, Answer::Sent(0)),
+        done(using, Answer::Handle("lazaret-secret:git".into())),
         TapeEntry { effect: call(), outcome: Outcome::Failed("no such tool".into()), ruling: None },
     ];
     tape.extend(refusals.map(|(code, layer)| {

@@ -5,7 +5,7 @@ use lazaret_gate::{Budget, Meter, Rulebook};
 
 fn hurry(ruled: Ruled, purse: &mut Purse<'_>, rulebook: &Rulebook) {
     let turn = (&Budget::default(), &mut Meter::default());
-    let _funded = budget(ruled, turn, purse, rulebook, 0, None);
+    let _funded = budget(ruled, turn, purse, rulebook, (0, 0), None);
 }
 
 fn main() {}

@@ -8,10 +8,12 @@ mod http;
 mod log;
 mod model;
 mod random;
+mod secrets;
 mod storage;
 mod tools;
 
-use lazaret_gate::{Answer, Effect, Halt, Outcome, Refusal};
+use lazaret_gate::limits::MAX_HANDLES;
+use lazaret_gate::{Answer, Effect, Halt, Outcome, Refusal, secret};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentNamedList, ComponentType, Lift, Linker, LinkerInstance, Lower};
 
@@ -93,8 +95,24 @@ impl Interface<'_> {
     }
 }
 
-/// Charges, asks, charges what came back. The one door between a guest and the gate.
+/// The one door between a guest and the gate. The use of each secret that a request names is asked for before the request
+/// itself, so that it is judged and recorded as what it is; if one isn't granted, that is what becomes of the request.
 pub(crate) fn ask(store: &mut StoreContextMut<'_, Guest>, effect: Effect) -> wasmtime::Result<Outcome> {
+    if let Effect::HttpFetch(request) = &effect {
+        // Too many are for the gate to refuse, with the request.
+        let uses = Some(secret::uses(request)).filter(|uses| uses.len() <= MAX_HANDLES);
+        for using in uses.into_iter().flatten() {
+            match ask_one(store, using)? {
+                Outcome::Done(_) => {}
+                undone => return Ok(undone),
+            }
+        }
+    }
+    ask_one(store, effect)
+}
+
+/// Charges, asks, charges what came back.
+fn ask_one(store: &mut StoreContextMut<'_, Guest>, effect: Effect) -> wasmtime::Result<Outcome> {
     charge(store, FUEL_PER_ASK + FUEL_PER_BYTE.saturating_mul(effect.weight()))?;
     let outcome = match store.data_mut().world.ask(effect) {
         Ok(outcome) => outcome,
@@ -131,13 +149,14 @@ pub(crate) fn charge(store: &mut StoreContextMut<'_, Guest>, fuel: u64) -> wasmt
 /// Defines everything; returns what was defined.
 pub(crate) fn define(linker: &mut Linker<Guest>) -> wasmtime::Result<Vec<Import>> {
     type Define = fn(&mut Interface<'_>) -> wasmtime::Result<()>;
-    const INTERFACES_OFFERED: [(&str, Define); 8] = [
+    const INTERFACES_OFFERED: [(&str, Define); 9] = [
         ("agents", agents::define),
         ("clock", clock::define),
         ("http", http::define),
         ("log", log::define),
         ("model", model::define),
         ("random", random::define),
+        ("secrets", secrets::define),
         ("storage", storage::define),
         ("tools", tools::define),
     ];

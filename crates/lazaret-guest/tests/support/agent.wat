@@ -76,3 +76,7 @@
     (export "fault" (type $fault (eq $f)))
     (export "send" (func (param "to" string) (param "content-type" string) (param "body" (list u8))
       (result (result u32 (error $fault)))))))
+  (import "lazaret:host/secrets@0.1.0" (instance $secrets
+    (alias outer 1 $fault (type $f))
+    (export "fault" (type $fault (eq $f)))
+    (export "handle" (func (param "slot" string) (result (result string (error $fault)))))))

@@ -156,6 +156,7 @@ impl Executor for Hands {
                 arguments: "{}".into(),
             }]),
             Effect::ToolsCall { .. } => Answer::Result("{}".into()),
+            Effect::SecretUse { slot, .. } => Answer::Handle(format!("lazaret-secret:{slot}")),
             Effect::HttpFetch(_) => {
                 Answer::Response(Response { status: 200, headers: Vec::new(), body: b"hello".to_vec().into() })
             }

@@ -18,7 +18,7 @@ const fn lowered(interface: &'static str, function: &'static str, params: usize)
     Lowered { interface, function, params }
 }
 
-const LOWERED: [Lowered; 12] = [
+const LOWERED: [Lowered; 13] = [
     lowered("storage", "get", 3),
     lowered("storage", "set", 5),
     lowered("storage", "delete", 3),
@@ -31,6 +31,7 @@ const LOWERED: [Lowered; 12] = [
     lowered("tools", "call", 5),
     lowered("http", "fetch", 9),
     lowered("agents", "send", 7),
+    lowered("secrets", "handle", 3),
 ];
 
 impl Lowered {

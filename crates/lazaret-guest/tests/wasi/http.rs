@@ -148,3 +148,38 @@ fn a_body_must_keep_its_promised_length_and_has_no_trailers() {
     let took = run(&command(&format!("{REQUEST} {BODY} {trailers}"), URL), "");
     assert_eq!(failed(&took), "exit code 38", "internal-error");
 }
+
+/// At 4121: "Authorization" (13), "Bearer lazaret-secret:token" (27), "/?k=lazaret-secret%3Aother" (26).
+const HANDLES: &str = "
+    (local.set $a (call $http:new-fields))
+    (call $http:fields.append (local.get $a) (i32.const 4121) (i32.const 13) (i32.const 4134) (i32.const 27) (i32.const 0))
+    (local.set $a (call $http:new-outgoing-request (local.get $a)))
+    (drop (call $http:outgoing-request.set-authority (local.get $a) (i32.const 1) (i32.const 4096) (i32.const 11)))
+    (drop (call $http:outgoing-request.set-path-with-query (local.get $a) (i32.const 1) (i32.const 4161) (i32.const 26)))";
+
+#[test]
+fn the_use_of_each_secret_is_asked_before_the_request() {
+    let data = format!("{URL}AuthorizationBearer lazaret-secret:token/?k=lazaret-secret%3Aother");
+    let using = |slot: &str| Effect::SecretUse {
+        slot: slot.into(),
+        method: "GET".into(),
+        url: "https://example.com/?k=lazaret-secret%3Aother".into(),
+    };
+    let budget = Budget::default();
+    let grants = |names: &[&str]| Grants::new(names.iter().map(|name| name.parse().expect("a grant")).collect());
+    let asked = |names: &[&str], code: &str| {
+        let program = admit(&command(&format!("{HANDLES} {HANDLE} {code}"), &data));
+        take(&program, "", &budget, Memory::new(grants(names), budget.clone()))
+    };
+    let took = asked(&["http:example.com", "secret:other", "secret:token"], ANSWER);
+    assert_eq!(took.reply(), "hello");
+    let tape = took.world::<Memory>().journal.entries;
+    assert_eq!(kinds(&tape), ["secret.use", "secret.use", "http.fetch"]);
+    assert_eq!([&tape[0].effect, &tape[1].effect], [&using("token"), &using("other")]);
+
+    let took = asked(&["http:example.com", "secret:token"], ERROR);
+    assert_eq!(failed(&took), "exit code 15", "HTTP-request-denied");
+    let tape = took.world::<Memory>().journal.entries;
+    assert_eq!(kinds(&tape), ["secret.use", "secret.use"], "the request itself is not asked for");
+    assert!(matches!(tape[1].outcome, Outcome::Refused(_)));
+}

@@ -6,6 +6,7 @@ mod past;
 use std::path::PathBuf;
 
 use clap::Subcommand;
+use lazaret_gate::grant::EgressMode;
 use lazaret_gate::image::{Image, WASM_PAGE};
 use lazaret_gate::{AgentId, Bytes, Digest, canonical};
 use lazaret_guest::State;
@@ -15,7 +16,7 @@ use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
 use self::lives::Lives;
-use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, whole};
+use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, warn_of_egress, whole};
 use super::{crash, open_reader, read_component, turn};
 use crate::cli::Cli;
 use crate::door::{Door, unexpected};
@@ -163,6 +164,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             ui.progress_done();
             ui.json(&row_json(&row, Life::New.name()));
             ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));
+            warn_of_egress(&row.grants, ui);
             Ok(Code::Done)
         }
         Command::List { all } => list(&open_reader(cli)?, *all, &Lives::of_all(cli)?, ui),
@@ -218,7 +220,7 @@ fn row_json(row: &AgentRow, state: &str) -> serde_json::Value {
     json!({
         "agent": row.agent, "world": row.world, "state": state, "turn": row.turn, "component": row.component,
         "engine": row.engine, "grants": row.grants, "budget": row.budget, "image": row.image, "unfinished": row.unfinished,
-        "streak": row.streak,
+        "streak": row.streak, "egress": row.grants.egress().name(),
     })
 }
 
@@ -237,7 +239,12 @@ fn list(reader: &Reader, all: bool, lives: &Lives, ui: &Ui) -> Result<Code, Fail
     for row in &rows {
         let name = cut(row.agent.as_str(), 24);
         let state = lives.of(row);
-        ui.line(&format!("{name:<24} {state:<20} {:<9} {:>6}  {}", row.world.name(), row.turn, row.component.short()));
+        let egress = match row.grants.egress() {
+            EgressMode::Strict => String::new(),
+            mode => ui.paint(Tone::Bad, &format!("  egress {mode}")),
+        };
+        let (world, component) = (row.world.name(), row.component.short());
+        ui.line(&format!("{name:<24} {state:<20} {world:<9} {:>6}  {component}{egress}", row.turn));
     }
     Ok(Code::Done)
 }
@@ -267,6 +274,9 @@ fn show(reader: &Reader, row: &AgentRow, life: &str, ui: &Ui) -> Result<Code, Fa
     field("image", &row.image.map_or("none: every turn starts anew".to_owned(), |image| image.to_string()));
     let grants: Vec<_> = row.grants.iter().map(ToString::to_string).collect();
     field("grants", &grants.join(", "));
+    if let Some(warning) = row.grants.egress().warning() {
+        field("egress", &ui.paint(Tone::Bad, &format!("{}: {warning}", row.grants.egress())));
+    }
     let budget = &row.budget;
     field(
         "budget",

@@ -34,8 +34,8 @@ enum Command {
     /// Change an agent's caps
     ///
     /// CAP is `turn.`, `run.`, `day.` or `total.` and one of fuel, memory, wall_ms, effects, bytes_out, output_bytes and
-    /// money; or `currency`, `per_action`, `rails` (`card,transfer`) or `at_cap` (`pause` or `refuse`). Money is in
-    /// millionths. VALUE `none` takes a cap away.
+    /// money; or `host.NAME.requests_per_minute` or `host.NAME.bytes_per_day`; or `currency`, `per_action`, `rails`
+    /// (`card,transfer`) or `at_cap` (`pause` or `refuse`). Money is in millionths. VALUE `none` takes a cap away.
     Set {
         /// Which
         #[arg(value_parser = agent)]
@@ -135,6 +135,18 @@ fn show(row: &AgentRow, ui: &Ui) -> Result<Code, Failure> {
         let [cap, used, left] = [Some(line.cap), line.used, left].map(|amount| line.figure(amount));
         let (over, of) = (line.period.phrase(), line.unit.name());
         ui.line(&format!("{over:<9} {of:<13} {cap:>18} {used:>18} {left:>18}"));
+    }
+    for (host, caps) in &row.caps.hosts {
+        let used = row.account.hosts().get(host).map(|used| used.at(now().moment.wall_ms)).unwrap_or_default();
+        let lines = [
+            (caps.requests_per_minute, used.requests, "requests this minute"),
+            (caps.bytes_per_day, used.bytes, "bytes today"),
+        ];
+        for (cap, used, of) in lines {
+            if let Some(cap) = cap {
+                ui.line(&format!("{host}: {} of {} {of}", grouped(used), grouped(cap)));
+            }
+        }
     }
     let caps = &row.caps;
     match (caps.budgeted(), caps.currency) {

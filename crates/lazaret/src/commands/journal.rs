@@ -3,11 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use clap::Subcommand;
+use lazaret_gate::custody::{VaultChange, VaultChanged};
 use lazaret_gate::entry::Entry;
+use lazaret_gate::grant::EgressMode;
 use lazaret_gate::ledger;
 use lazaret_gate::record::{Body, Ending};
 use lazaret_gate::trust::{TrustChange, TrustEvent};
-use lazaret_gate::{Digest, merkle};
+use lazaret_gate::{Digest, Grants, merkle};
 use lazaret_link::{JournalRequest, Reply, Request};
 use lazaret_store::{AgentState, Reader};
 use serde_json::json;
@@ -83,8 +85,13 @@ pub(crate) fn headline(entry: &Entry) -> String {
                 grouped(body.size)
             )
         }
-        Body::AgentCreated(body) => format!("agent {} created from {}", body.agent, body.component.short()),
-        Body::AgentForked(body) => format!("agent {} forked from {} after turn {}", body.agent, body.from, body.turn),
+        Body::AgentCreated(body) => {
+            format!("agent {} created from {}{}", body.agent, body.component.short(), unenforced(&body.grants))
+        }
+        Body::AgentForked(body) => {
+            let grants = unenforced(&body.grants);
+            format!("agent {} forked from {} after turn {}{grants}", body.agent, body.from, body.turn)
+        }
         Body::AgentRolledBack(body) => format!("agent {} rolled back to turn {} by {}", body.agent, body.to, body.by),
         Body::AgentQuarantined(body) => match body.reason.as_str() {
             "" => format!("agent {} quarantined by {}", body.agent, body.by),
@@ -101,6 +108,7 @@ pub(crate) fn headline(entry: &Entry) -> String {
         }
         Body::TrustChanged(event) => trust_line(event),
         Body::CapsSet(body) => format!("budget of {} set", body.agent),
+        Body::VaultChanged(body) => vault_line(body),
         Body::ScheduleAdded(body) => format!("schedule {} of {} added by {}", body.schedule, body.agent, body.by),
         Body::ScheduleRemoved(body) => format!("schedule {} of {} removed by {}", body.schedule, body.agent, body.by),
         Body::ScheduleFired(body) => {
@@ -121,14 +129,36 @@ pub(crate) fn headline(entry: &Entry) -> String {
             let refused = turn.tape.iter().filter(|entry| entry.outcome.verdict() == "refusal").count();
             let effects = counted(turn.tape.len() as u64, "effect", "effects");
             format!(
-                "{} turn {} {ending}, {effects}, {refused} refused, {} fuel",
+                "{} turn {} {ending}, {effects}, {refused} refused, {} fuel{}",
                 turn.agent,
                 turn.turn,
-                grouped(turn.fuel)
+                grouped(turn.fuel),
+                unenforced(&turn.grants)
             )
         }
     };
     visible(&text)
+}
+
+/// What is said of a record whose agent's requests weren't checked.
+fn unenforced(grants: &Grants) -> String {
+    match grants.egress() {
+        EgressMode::Strict => String::new(),
+        mode => format!(", egress {mode}: not enforced"),
+    }
+}
+
+fn vault_line(body: &VaultChanged) -> String {
+    let VaultChanged { what, name, holder, slot, generation, by, .. } = body;
+    let secret = name.as_deref().map_or("vault".to_owned(), |name| format!("secret {name}"));
+    let place = match (slot, holder) {
+        (Some(slot), Some(holder)) => {
+            let way = if *what == VaultChange::Unbind { "from" } else { "to" };
+            format!(" {way} slot {slot} of {holder}")
+        }
+        _ => String::new(),
+    };
+    format!("{secret} {}{place} by {by}, generation {generation}", what.name())
 }
 
 fn trust_line(event: &TrustEvent) -> String {
@@ -161,6 +191,15 @@ fn show(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
         ui.line(&format!("entry {seq} · {} · {}", date(entry.time), entry.body.kind()));
         ui.line(&format!("hash  {}", Digest::of(&bytes)));
         ui.line(&format!("prev  {}", entry.prev));
+        let grants = match &entry.body {
+            Body::AgentCreated(body) => Some(&body.grants),
+            Body::AgentForked(body) => Some(&body.grants),
+            Body::Turn(turn) => Some(&turn.grants),
+            _ => None,
+        };
+        if let Some(warning) = grants.and_then(|grants| grants.egress().warning()) {
+            ui.line(&ui.paint(Tone::Bad, warning));
+        }
         let text = serde_json::to_string_pretty(&entry.body).map_err(|why| Failure::Failed(why.to_string()))?;
         ui.line(&crate::text::visible_lines(&text));
     }

@@ -15,12 +15,14 @@ pub(crate) mod policy;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod schedule;
+pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod terms;
 pub(crate) mod trust;
 pub(crate) mod turn;
+pub(crate) mod vault;
 pub(crate) mod verify;
 
 use std::io::Read as _;
@@ -33,6 +35,7 @@ use lazaret_store::{Reader, Store};
 use crate::cli::{Cli, Command};
 use crate::failure::{Code, Failure};
 use crate::person::Terminal;
+use crate::prompt;
 use crate::text::grouped;
 use crate::ui::{Tone, Ui};
 
@@ -49,6 +52,8 @@ pub(crate) fn run(cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Budget(args) => budget::run(args, cli, ui),
         Command::Kill(args) => kill::run(args, cli, ui),
         Command::Trust(args) => trust::run(args, cli, ui),
+        Command::Vault(args) => vault::run(args, cli, ui),
+        Command::Secret(args) => secret::run(args, cli, ui),
         Command::Status(args) => status::run(args, cli, ui),
         Command::Replay(args) => replay::run(args, cli, ui),
         Command::Journal(args) => journal::run(args, cli, ui),
@@ -102,9 +107,13 @@ pub(crate) fn operator() -> String {
 pub(crate) fn open_host(cli: &Cli, ui: &Ui) -> Result<Host, Failure> {
     let (preset, patience_ms) = (cli.preset.clone(), cli.patience * 1000);
     let (person, stop_spending) = (Terminal::find(), spend_killed()?);
-    let settings = Settings { preset, patience_ms, person, stop_spending, ..Settings::default() };
+    let passphrase = prompt::named(prompt::PASSPHRASE_FILE);
+    let settings = Settings { preset, patience_ms, person, stop_spending, passphrase, ..Settings::default() };
     let host = Host::open_with(&data_dir(cli)?, settings)?;
     host.problems().iter().for_each(|problem| report_problem(ui, &problem.to_string()));
+    if let Some(why) = host.keys().problem() {
+        ui.aside(Tone::Bad, "vault:", &why.to_string());
+    }
     let recovered = host.recover()?;
     report_recovery(ui, recovered.into());
     Ok(host)

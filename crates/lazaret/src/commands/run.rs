@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lazaret_gate::Bytes;
 use lazaret_link::{Request, RunRequest};
 
-use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs};
+use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, warn_of_egress};
 use super::{read_component, turn};
 use crate::cli::Cli;
 use crate::door::Door;
@@ -61,5 +61,6 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     ui.progress_done();
     let taken = taken.map_err(|why| why.about_component(&args.component))?;
     turn::show(ui, &taken);
+    warn_of_egress(&taken.record.grants, ui);
     Ok(turn::code(&taken.record.ending))
 }

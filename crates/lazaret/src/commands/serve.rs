@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lazaret_host::{Host, HostError, Settings};
 use lazaret_link::{Client, LinkError, socket};
 use lazaret_store::{AgentState, StoreError};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::{data_dir, spend_killed};
 use crate::cli::Cli;
@@ -13,6 +13,7 @@ use crate::door;
 use crate::failure::{Code, Failure};
 use crate::keeper::http::Wish;
 use crate::keeper::{self, limits::PATIENCE, logs};
+use crate::prompt;
 use crate::ui::Ui;
 
 /// Keep a data root open, run its agents and answer whoever may ask: the keeper
@@ -36,12 +37,16 @@ pub(crate) fn run(args: &Args, cli: &Cli, _: &Ui) -> Result<Code, Failure> {
     let root = data_dir(cli)?;
     let stop_spending = spend_killed()?;
     let (preset, patience_ms) = (cli.preset.clone(), cli.patience * 1000);
-    let settings = Settings { preset, patience_ms, stop_spending, ..Settings::default() };
+    let passphrase = prompt::named(prompt::PASSPHRASE_FILE);
+    let settings = Settings { preset, patience_ms, stop_spending, passphrase, ..Settings::default() };
     let host = open(&root, &settings)?;
     let token = door::keepers_token(&root)?;
     keeper::mark(&root).map_err(|why| Failure::Failed(format!("the socket's folder can't be made: {why}")))?;
     for problem in host.problems() {
         warn!(problem = lazaret_gate::shown::text(&problem.to_string()), "policy");
+    }
+    if let Some(why) = host.keys().problem() {
+        error!(why = lazaret_gate::shown::text(&why.to_string()), "vault");
     }
     for row in host.store().agents()? {
         match (row.state, row.unfinished) {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use lazaret_gate::grant::EgressMode;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::limits::MAX_INPUT;
 use lazaret_gate::record::Message;
@@ -10,26 +11,40 @@ use lazaret_gate::{Budget, Bytes, Grant, Grants};
 
 use super::read_input;
 use crate::failure::Failure;
+use crate::ui::{Tone, Ui};
 
 /// What an agent may ask for.
 #[derive(Args)]
 pub(crate) struct GrantArgs {
     /// Allow something: storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, http:HOST[:PORT],
-    /// http:http://HOST[:PORT], agent:NAME; may be given more than once
+    /// http:http://HOST[:PORT], agent:NAME, secret:SLOT, net:ADDRESS[/LENGTH]; may be given more than once
     ///
-    /// A trailing `*` in a model's or tool's name covers all that start so.
+    /// A trailing `*` in a model's or tool's name covers all that start so. `net:` lets granted names lead to addresses that
+    /// aren't public.
     #[arg(long = "grant", value_name = "GRANT")]
     grants: Vec<Grant>,
 
     /// Don't grant storage, log, clock and random on their own
     #[arg(long)]
     no_default_grants: bool,
+
+    /// What is checked of requests: strict (each of them), preflight (granted hosts, once, when the agent is made), none
+    #[arg(long, value_name = "MODE", default_value_t = EgressMode::Strict)]
+    egress: EgressMode,
 }
 
 impl GrantArgs {
     pub(crate) fn grants(&self) -> Grants {
         let basic = if self.no_default_grants { Grants::default() } else { Grants::basic() };
-        Grants::new(basic.iter().cloned().chain(self.grants.iter().cloned()).collect())
+        let egress = (self.egress != EgressMode::Strict).then_some(Grant::Egress(self.egress));
+        Grants::new(basic.iter().cloned().chain(self.grants.iter().cloned()).chain(egress).collect())
+    }
+}
+
+/// Says aloud if an agent's requests aren't checked.
+pub(crate) fn warn_of_egress(grants: &Grants, ui: &Ui) {
+    if let Some(warning) = grants.egress().warning() {
+        ui.aside(Tone::Bad, "warning:", warning);
     }
 }
 

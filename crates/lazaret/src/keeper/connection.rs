@@ -10,6 +10,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, warn};
+use zeroize::Zeroize as _;
 
 use super::limits::{CHUNK, IDLE, IN_FLIGHT, LINE, STRANGER_IDLE, STRANGER_LINE, WRITE};
 use super::shared::Shared;
@@ -68,6 +69,8 @@ impl Connection {
                 Ok(Ok(len)) => {
                     let now_ms = self.begun.elapsed().as_millis() as u64;
                     let steps = self.session.take(&bytes[..len], now_ms);
+                    // A value may have come this way.
+                    bytes[..len].zeroize();
                     self.note_partial(!steps.is_empty());
                     if self.follow(steps).await {
                         continue;

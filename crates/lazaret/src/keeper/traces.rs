@@ -1,8 +1,8 @@
 //! Traces over OTLP/HTTP: one span for each turn, with a child for each of its effects, named and described as
 //! OpenTelemetry's conventions for generative AI and HTTP have it where they fit.
 //!
-//! Written as the protocol's JSON by hand: the crates for it cost a minute of building and bring a second HTTP client. A
-//! turn hands its spans over if there is room and goes on; a thread of its own sends them. If nobody takes them they are
+//! Written as the protocol's JSON by hand: the crates for it cost a minute of building and bring a second HTTP client.
+//! What agents' requests leave by sends it, to the one place that the operator's environment names. A turn hands its spans over if there is room and goes on; a thread of its own sends them. If nobody takes them they are
 //! dropped, and that is logged now and then.
 
 mod span;
@@ -12,6 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
+use lazaret_exec::egress::{Ask, Egress, Limits, Settings};
+use lazaret_gate::Target;
+use lazaret_gate::address::Destinations;
 use lazaret_host::Observed;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -43,6 +46,9 @@ const GATHER: Duration = Duration::from_millis(500);
 /// How long a collector may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Bytes of spans in one request: many times what a batch has, if contents aren't sent.
+const MAX_SPANS: usize = 64 << 20;
+
 /// How often it is logged that spans are lost.
 const COMPLAIN: Duration = Duration::from_secs(60);
 
@@ -58,8 +64,8 @@ pub(crate) struct Exporter {
 }
 
 /// Where spans go.
-struct Target {
-    url: String,
+struct Collector {
+    url: Target,
     headers: Vec<(String, String)>,
     service: String,
 }
@@ -68,35 +74,45 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-impl Target {
+impl Collector {
     fn find() -> Option<Self> {
         let url = variable(TRACES).or_else(|| {
             let base = variable(ENDPOINT)?;
             Some(format!("{}/v1/traces", base.trim_end_matches('/')))
         })?;
-        if !url.starts_with("http://") && !url.starts_with("https://") {
-            warn!(url = lazaret_gate::shown::text(&url), "not an address of a collector: no traces are sent");
-            return None;
-        }
+        let url = match Target::parse(&url) {
+            Ok(url) => url,
+            Err(why) => {
+                let url = lazaret_gate::shown::text(&url);
+                warn!(url, %why, "not an address of a collector: no traces are sent");
+                return None;
+            }
+        };
         let headers = variable(HEADERS).unwrap_or_default();
         let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.trim().into(), value.trim().into()));
         let headers = headers.split(',').filter_map(pair).collect();
         Some(Self { url, headers, service: variable(SERVICE).unwrap_or_else(|| "lazaret".to_owned()) })
     }
 
-    fn send(&self, agent: &ureq::Agent, spans: &[Value]) -> Result<(), String> {
+    fn send(&self, egress: &Egress, spans: &[Value]) -> Result<(), String> {
         let text = |key: &str, value: &str| json!({ "key": key, "value": { "stringValue": value } });
         let resource = [text("service.name", &self.service), text("service.version", env!("CARGO_PKG_VERSION"))];
         let body = json!({ "resourceSpans": [{
             "resource": { "attributes": resource },
             "scopeSpans": [{ "scope": { "name": "lazaret", "version": env!("CARGO_PKG_VERSION") }, "spans": spans }],
         }] });
-        let mut request = agent.post(&self.url).header("content-type", "application/json");
-        for (name, value) in &self.headers {
-            request = request.header(name, value);
-        }
-        let answer = request.send(body.to_string()).map_err(|why| why.to_string())?;
-        match answer.status().as_u16() {
+        let own = [("content-type", "application/json"), ("user-agent", "lazaret")];
+        let own = own.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+        let given = self.headers.iter().map(|(name, value)| (name.clone(), value.as_bytes().to_vec()));
+        let ask = Ask {
+            method: "POST".to_owned(),
+            url: self.url.clone(),
+            headers: own.into_iter().chain(given).collect(),
+            body: body.to_string().into_bytes(),
+        };
+        // Whoever starts the keeper named it, wherever it is.
+        let answer = egress.fetch(ask, &Destinations::everywhere(), &mut || false);
+        match answer.ok_or("it was cut off")?.map_err(|why| why.to_string())?.status {
             200..=299 => Ok(()),
             status => Err(format!("it answers {status}")),
         }
@@ -106,13 +122,13 @@ impl Target {
 impl Exporter {
     /// Starts to export, if the environment names a collector.
     pub(crate) fn start() -> Option<Self> {
-        let target = Target::find()?;
+        let collector = Collector::find()?;
         let (queue, spans) = sync_channel(QUEUE);
         let (lost, done) = (std::sync::Arc::new(AtomicU64::new(0)), std::sync::Arc::new(AtomicBool::new(false)));
         let (lost_too, done_too) = (std::sync::Arc::clone(&lost), std::sync::Arc::clone(&done));
-        info!(url = lazaret_gate::shown::text(&target.url), "traces are sent");
+        info!(url = lazaret_gate::shown::text(collector.url.as_str()), "traces are sent");
         let started = std::thread::Builder::new().name("lazaret-otlp".into()).spawn(move || {
-            export(&target, &spans, &lost_too);
+            export(&collector, &spans, &lost_too);
             done_too.store(true, Ordering::SeqCst);
         });
         if let Err(why) = started {
@@ -144,15 +160,9 @@ impl Exporter {
 }
 
 /// Sends what comes until nobody hands over any more.
-fn export(target: &Target, queue: &Receiver<Vec<Value>>, lost: &AtomicU64) {
-    let config = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .proxy(None)
-        .timeout_global(Some(PATIENCE))
-        .user_agent("lazaret")
-        .build();
-    let agent: ureq::Agent = config.into();
+fn export(collector: &Collector, queue: &Receiver<Vec<Value>>, lost: &AtomicU64) {
+    let limits = Limits { total: PATIENCE, ask_body: MAX_SPANS, ..Limits::default() };
+    let egress = Egress::new(Settings { limits, ..Settings::default() });
     let mut complained: Option<Instant> = None;
     while let Ok(mut spans) = queue.recv() {
         let until = Instant::now() + GATHER;
@@ -162,7 +172,7 @@ fn export(target: &Target, queue: &Receiver<Vec<Value>>, lost: &AtomicU64) {
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
         }
-        let sent = target.send(&agent, &spans);
+        let sent = collector.send(&egress, &spans);
         if sent.is_err() {
             lost.fetch_add(spans.len() as u64, Ordering::Relaxed);
         }

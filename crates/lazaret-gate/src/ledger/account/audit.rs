@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::{Account, Hold, Place};
 use crate::ledger::amounts::Point;
 use crate::ledger::caps::Caps;
-use crate::ledger::limits::{MAX_AMOUNT, MAX_CELLS, MAX_OPEN};
+use crate::ledger::limits::{MAX_AMOUNT, MAX_CELLS, MAX_HOSTS, MAX_OPEN};
 use crate::ledger::line::{Cell, Line, Unbalanced};
 use crate::ledger::unit::{Period, Unit};
 
@@ -40,6 +40,9 @@ impl Account {
         }
         if self.turns.len() > MAX_CELLS || self.runs.len() > MAX_CELLS {
             return bad(format!("it has {} turns and {} runs", self.turns.len(), self.runs.len()));
+        }
+        if self.hosts.len() > MAX_HOSTS {
+            return bad(format!("it counts {} hosts", self.hosts.len()));
         }
         if let Some(pair) = self.open.windows(2).find(|pair| pair[0].id >= pair[1].id) {
             return bad(format!("reservation {} follows {}", pair[1].id, pair[0].id));

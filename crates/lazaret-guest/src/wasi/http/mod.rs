@@ -21,7 +21,7 @@ use request::{Gathering, OutgoingRequest, RequestOptions};
 pub(super) use response::FutureResponse;
 use response::IncomingResponse;
 
-const FETCHES: Kind = Kind::MayAsk(&["http.fetch"]);
+const FETCHES: Kind = Kind::MayAsk(&["secret.use", "http.fetch"]);
 
 /// Asks for a request that is whole.
 fn fetch(host: &mut Asking<'_>, request: Request) -> wasmtime::Result<Result<IncomingResponse, ErrorCode>> {

@@ -1,6 +1,7 @@
 //! `lazaret demo`
 
 mod rules;
+mod secret;
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -79,6 +80,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     demo.replay()?;
     demo.tamper()?;
     demo.runaway()?;
+    demo.secret()?;
     ui.line("");
     if args.ci {
         ui.line(&format!("demo: {} beats, all seen", demo.beats));

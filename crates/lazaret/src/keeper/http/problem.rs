@@ -28,7 +28,7 @@ fn status(code: &str) -> StatusCode {
         "quarantined" | "not-quarantined" | "revoked" | "revocations" | "not-running" | "unfinished" | "stateless"
         | "gone" | "schedule-taken" | "too-many-schedules" | "still-acting" => StatusCode::CONFLICT,
         "bad-cap" | "bad-budget" | "inadmissible" | "selection" | "bad-decision" | "ambiguous" | "bad-input"
-        | "bad-schedule" | "unconfirmed" => StatusCode::UNPROCESSABLE_ENTITY,
+        | "bad-schedule" | "unconfirmed" | "preflight" => StatusCode::UNPROCESSABLE_ENTITY,
         "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "mailbox-full" | "too-many" => StatusCode::TOO_MANY_REQUESTS,
         "stopping" | "busy" | "disk-full" | "read-only" | "unwritten" => StatusCode::SERVICE_UNAVAILABLE,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lazaret_gate::effect::{Prompt, Request};
 use lazaret_gate::record::{Ending, TapeEntry};
-use lazaret_gate::{Answer, Digest, Effect, Outcome};
+use lazaret_gate::{Answer, Digest, Effect, Outcome, Target};
 use lazaret_host::{Observed, Timing};
 use serde_json::{Value, json};
 
@@ -172,9 +172,9 @@ fn tool(trace: &Trace, about: &mut About, name: &str, arguments: &str, outcome: 
 fn http(trace: &Trace, about: &mut About, request: &Request, outcome: &Outcome) -> String {
     about.text("http.request.method", &request.method);
     // The path and the query may say what nobody should read; the host doesn't.
-    if let Ok(url) = request.url.parse::<ureq::http::Uri>() {
-        about.text("server.address", url.host().unwrap_or_default());
-        about.text("url.scheme", url.scheme_str().unwrap_or_default());
+    if let Ok(url) = Target::parse(&request.url) {
+        about.text("server.address", url.host_text());
+        about.text("url.scheme", url.scheme().name());
     }
     if trace.content {
         about.content("url.full", &request.url);

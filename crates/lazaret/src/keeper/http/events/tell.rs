@@ -11,7 +11,6 @@ use std::ops::ControlFlow;
 use lazaret_gate::approval::{Question, Verdict};
 use lazaret_gate::entry::Entry;
 use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Judged, TapeEntry, TurnRecord};
-use lazaret_gate::refusal::Layer;
 use lazaret_gate::ruling::Asked;
 use lazaret_gate::{AgentId, Effect, Outcome, Ruling, Rulings, canonical};
 use lazaret_host::HostError;
@@ -86,6 +85,7 @@ fn target(effect: &Effect) -> Option<String> {
         Effect::ModelGenerate(prompt) => Some(prompt.model.clone()),
         Effect::ToolsCall { name, .. } => Some(name.clone()),
         Effect::AgentsSend { to, .. } => Some(to.clone()),
+        Effect::SecretUse { slot, .. } => Some(slot.clone()),
         Effect::HttpFetch(request) => {
             let end = request.url.find("://").map(|at| at + 3)?;
             let rest = &request.url[end..];
@@ -381,7 +381,7 @@ impl Teller {
 /// Whether an ask was on its way out of the host.
 fn was_opened(ask: &TapeEntry) -> bool {
     let passed = |outcome: &Outcome| match outcome {
-        Outcome::Refused(refusal) => refusal.layer == Layer::Executor,
+        Outcome::Refused(refusal) => refusal.layer.follows_permit(),
         _ => true,
     };
     ask.effect.leaves_host() && passed(&ask.outcome)

@@ -1,0 +1,212 @@
+//! What is asked, what comes back, and which requests aren't sent at all.
+
+use std::net::SocketAddr;
+
+use hyper::body::Bytes;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::{Authority, PathAndQuery, Scheme as UriScheme};
+use hyper::{Method, Uri};
+use lazaret_gate::Target;
+
+use super::Limits;
+
+/// One request.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// In capital letters, as methods are.
+    pub method: String,
+    /// Where to, and what for.
+    pub url: Target,
+    /// Nothing is added to these but `Host` and `Content-Length`.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// What is sent along.
+    pub body: Vec<u8>,
+}
+
+/// One response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// As sent; a redirect is an answer like any other.
+    pub status: u16,
+    /// How it came.
+    pub version: Version,
+    /// As sent, names in lower case. If the body was unpacked, without the headers that said so.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The whole body, unpacked unless the request spoke of packings itself or this one is unknown.
+    pub body: Vec<u8>,
+    /// Who answered.
+    pub address: SocketAddr,
+}
+
+/// Which HTTP was spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// HTTP/1.1 or 1.0.
+    Http1,
+    /// HTTP/2.
+    Http2,
+}
+
+/// A request that isn't sent. Header values are never part of the text: they may be secrets.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadAsk {
+    /// Not a method, or one that opens a tunnel or echoes.
+    #[error("`{0}` is not a method that is sent: use one in capital letters, but not CONNECT or TRACE")]
+    Method(String),
+    /// Not a header's name.
+    #[error("`{0}` is not a header's name: use letters, digits and `-`")]
+    HeaderName(String),
+    /// A value with a line break or another control character.
+    #[error("the value of `{0}` has a line break, a control character, or a space at its start or end: leave it out")]
+    HeaderValue(String),
+    /// A header about the connection, which isn't the guest's.
+    #[error("the header `{0}` is set by the host: leave it out")]
+    Connection(String),
+    /// Too many headers.
+    #[error("the request has {count} headers; the most is {limit}")]
+    TooManyHeaders {
+        /// How many there are.
+        count: usize,
+        /// How many are sent.
+        limit: usize,
+    },
+    /// Headers that are too large.
+    #[error("the request's headers have {bytes} bytes; the most is {limit}")]
+    HeadTooLarge {
+        /// How large they are.
+        bytes: usize,
+        /// How much is sent.
+        limit: usize,
+    },
+    /// A body that is too large.
+    #[error("the request's body has {bytes} bytes; the most is {limit}")]
+    BodyTooLarge {
+        /// How large it is.
+        bytes: usize,
+        /// How much is sent.
+        limit: usize,
+    },
+    /// A path that HTTP can't carry.
+    #[error("the path can't be sent: {0}")]
+    Path(String),
+}
+
+/// Who says where a message ends, who it is for and what becomes of the connection: with two voices on that, two
+/// servers in a row read different requests.
+const CONNECTION: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// The longest method that is sent; the longest registered one has 17 letters.
+const MAX_METHOD: usize = 24;
+
+/// A request that was checked, ready for either protocol.
+pub(super) struct Outgoing {
+    pub(super) target: Target,
+    pub(super) method: Method,
+    /// All but `Host` and `Content-Length`.
+    headers: HeaderMap,
+    path: PathAndQuery,
+    authority: HeaderValue,
+    pub(super) body: Bytes,
+    /// Whether the body that comes back is unpacked.
+    pub(super) unpack: bool,
+}
+
+impl Outgoing {
+    pub(super) fn new(ask: Ask, limits: &Limits) -> Result<Self, BadAsk> {
+        let method = method(&ask.method)?;
+        let headers = headers(ask.headers, limits)?;
+        if ask.body.len() > limits.ask_body {
+            return Err(BadAsk::BodyTooLarge { bytes: ask.body.len(), limit: limits.ask_body });
+        }
+        let path = PathAndQuery::try_from(ask.url.path_and_query()).map_err(|why| BadAsk::Path(why.to_string()))?;
+        let authority = HeaderValue::from_str(ask.url.authority()).map_err(|why| BadAsk::Path(why.to_string()))?;
+        let unpack = !headers.contains_key(hyper::header::ACCEPT_ENCODING);
+        Ok(Self { target: ask.url, method, headers, path, authority, body: ask.body.into(), unpack })
+    }
+
+    /// With the path alone, and `Host`.
+    pub(super) fn h1<B>(&self, body: B) -> hyper::Request<B> {
+        let mut request = hyper::Request::new(body);
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = Uri::from(self.path.clone());
+        let headers = request.headers_mut();
+        headers.reserve(self.headers.len() + 1);
+        headers.insert(hyper::header::HOST, self.authority.clone());
+        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        request
+    }
+
+    /// With the whole URL, from which `:authority` comes.
+    pub(super) fn h2(&self) -> Result<hyper::Request<()>, BadAsk> {
+        let authority = Authority::try_from(self.target.authority()).map_err(|why| BadAsk::Path(why.to_string()))?;
+        let uri = Uri::builder().scheme(UriScheme::HTTPS).authority(authority).path_and_query(self.path.clone());
+        let mut request = hyper::Request::new(());
+        *request.method_mut() = self.method.clone();
+        *request.version_mut() = hyper::Version::HTTP_2;
+        *request.uri_mut() = uri.build().map_err(|why| BadAsk::Path(why.to_string()))?;
+        *request.headers_mut() = self.headers.clone();
+        // As HTTP/1.1 would have it: not for a request that has no body and isn't made to have one.
+        if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
+            request.headers_mut().insert(hyper::header::CONTENT_LENGTH, self.body.len().into());
+        }
+        Ok(request)
+    }
+
+    /// Whether sending it twice does no more than sending it once, and never anything but reading.
+    pub(super) fn is_safe(&self) -> bool {
+        self.method.is_safe() && self.body.is_empty()
+    }
+}
+
+fn method(text: &str) -> Result<Method, BadAsk> {
+    let capital = |b: u8| b.is_ascii_uppercase() || b == b'-' || b == b'_' || b.is_ascii_digit();
+    let lawful = (1..=MAX_METHOD).contains(&text.len()) && text.bytes().all(capital);
+    if !lawful || matches!(text, "CONNECT" | "TRACE") {
+        return Err(BadAsk::Method(shown(text)));
+    }
+    Method::from_bytes(text.as_bytes()).map_err(|_| BadAsk::Method(shown(text)))
+}
+
+fn headers(written: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<HeaderMap, BadAsk> {
+    if written.len() > limits.ask_headers {
+        return Err(BadAsk::TooManyHeaders { count: written.len(), limit: limits.ask_headers });
+    }
+    let bytes = written.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum();
+    if bytes > limits.ask_head {
+        return Err(BadAsk::HeadTooLarge { bytes, limit: limits.ask_head });
+    }
+    let (count, limit) = (written.len(), limits.ask_headers);
+    let mut headers = HeaderMap::new();
+    for (name, value) in written {
+        let read = HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadAsk::HeaderName(shown(&name)))?;
+        if CONNECTION.contains(&read.as_str()) {
+            return Err(BadAsk::Connection(shown(&name)));
+        }
+        let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+        if blank(value.first()) || blank(value.last()) {
+            return Err(BadAsk::HeaderValue(shown(&name)));
+        }
+        let value = HeaderValue::try_from(value).map_err(|_| BadAsk::HeaderValue(shown(&name)))?;
+        headers.try_append(read, value).map_err(|_| BadAsk::TooManyHeaders { count, limit })?;
+    }
+    Ok(headers)
+}
+
+/// A method or a header's name for a message: visible, and not longer than a line.
+fn shown(text: &str) -> String {
+    text.chars().take(64).flat_map(char::escape_debug).collect()
+}
