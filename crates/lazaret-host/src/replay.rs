@@ -190,11 +190,12 @@ impl<'a, S: Source> Replayer<'a, S> {
     }
 
     fn judged(&mut self, record: &TurnRecord) -> Result<Judged, Verdict> {
-        let bytes = match self.ahead.get(&record.judged) {
-            Some(bytes) => bytes.clone(),
-            None => self.source.blob(&record.judged).map_err(|why| missing(format!("how it was judged: {why}")))?,
+        let unknown = |why: &dyn std::fmt::Display| missing(format!("how it was judged: {why}"));
+        let judged = match self.ahead.get(&record.judged) {
+            Some(bytes) => canonical::decode(bytes),
+            None => canonical::decode(&self.source.blob(&record.judged).map_err(|why| unknown(&why))?),
         };
-        canonical::decode(&bytes).map_err(|why| missing(format!("how it was judged: {why}")))
+        judged.map_err(|why| unknown(&why))
     }
 
     /// The rulebooks that a turn was judged by.

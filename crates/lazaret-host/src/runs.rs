@@ -72,6 +72,9 @@ impl Host {
         tell: Tell<'_, Told>,
     ) -> Result<(), HostError> {
         let mut at = self.beginning(replayer, places, &turns)?;
+        // Whoever hears of these records has done with them by the time that the next ones are told. So they are freed here,
+        // where they were made: memory that one thread frees for another makes both wait.
+        let mut heard: Vec<Arc<TurnRecord>> = Vec::new();
         while at < turns.end {
             let mut told = Vec::new();
             let records = self.records(places, at..turns.end)?;
@@ -84,9 +87,11 @@ impl Host {
                 }
                 at += 1;
             }
+            let telling = told.iter().map(|(_, record, _): &(_, Arc<TurnRecord>, _)| record.clone()).collect();
             if tell(Ok(told)).is_break() {
                 break;
             }
+            drop(std::mem::replace(&mut heard, telling));
         }
         Ok(())
     }

@@ -94,6 +94,8 @@ impl Pool {
             Connection::open_with_flags(&self.path, flags)?
         };
         harden(&conn)?;
+        // In KiB. The index of the blobs is read all over, and what isn't kept of it is read again for every blob.
+        conn.pragma_update(None, "cache_size", -8_192)?;
         // Shows at once whether the log can be read along.
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))?;
         Ok(conn)

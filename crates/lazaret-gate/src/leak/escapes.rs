@@ -167,17 +167,20 @@ fn low(code: u32) -> u8 {
     code.to_le_bytes()[0]
 }
 
-/// An escape that was undone.
+/// Escapes that were undone: one, or several of one length that stood side by side. A text of nothing but escapes has
+/// millions, and nearly all of them alike.
 ///
-/// There is one for each few bytes of a text that is all escapes, so they are small: a text that is looked at in one go has
-/// far less than 4 GiB.
+/// They are small: a text that is looked at in one go has far less than 4 GiB.
 #[derive(Clone, Copy)]
 struct Undone {
-    /// Where its bytes are, and how many.
+    /// Where their bytes are.
     plain: u32,
-    count: u8,
-    /// Where it stood, and how long it was.
+    /// Where they stood.
     raw: u32,
+    /// How many they are.
+    times: u32,
+    /// How many bytes each stands for, and how long each was.
+    count: u8,
     len: u8,
 }
 
@@ -187,7 +190,7 @@ impl Undone {
     }
 
     fn plain_end(self) -> usize {
-        self.plain as usize + usize::from(self.count)
+        self.plain as usize + self.times as usize * usize::from(self.count)
     }
 
     fn raw(self) -> usize {
@@ -195,7 +198,23 @@ impl Undone {
     }
 
     fn raw_end(self) -> usize {
-        self.raw as usize + usize::from(self.len)
+        self.raw as usize + self.times as usize * usize::from(self.len)
+    }
+
+    /// Whether others stand right behind these, and are like them.
+    fn goes_on_with(self, other: Self) -> bool {
+        (self.len, self.count) == (other.len, other.count)
+            && (self.raw_end(), self.plain_end()) == (other.raw(), other.plain())
+    }
+
+    /// Where the escape stood that the byte at `place` came from.
+    fn raw_of(self, place: usize) -> usize {
+        self.raw() + (place - self.plain()) / usize::from(self.count) * usize::from(self.len)
+    }
+
+    /// The place of what the escape around `raw` stands for.
+    fn place_of(self, raw: usize) -> usize {
+        self.plain() + (raw - self.raw()) / usize::from(self.len) * usize::from(self.count)
     }
 }
 
@@ -207,6 +226,8 @@ pub(super) struct Plain {
     pub(super) from: usize,
     pub(super) to: usize,
     undone: Vec<Undone>,
+    /// How many escapes that are.
+    escapes: usize,
     /// Whether it makes a difference that another kind was undone before; see [`Before`].
     pub(super) tied: bool,
 }
@@ -235,7 +256,7 @@ impl Plain {
         let before = self.undone.partition_point(|undone| undone.plain() <= place);
         match before.checked_sub(1).and_then(|last| self.undone.get(last)) {
             None => self.from + place,
-            Some(last) if place < last.plain_end() => last.raw(),
+            Some(last) if place < last.plain_end() => last.raw_of(place),
             Some(last) => last.raw_end() + (place - last.plain_end()),
         }
     }
@@ -245,7 +266,7 @@ impl Plain {
         let Some(last) = place.checked_sub(1) else { return self.from };
         let before = self.undone.partition_point(|undone| undone.plain() <= last);
         match before.checked_sub(1).and_then(|at| self.undone.get(at)) {
-            Some(undone) if last < undone.plain_end() => undone.raw_end(),
+            Some(undone) if last < undone.plain_end() => undone.raw_of(last) + usize::from(undone.len),
             _ => self.start(last) + 1,
         }
     }
@@ -255,7 +276,7 @@ impl Plain {
         let before = self.undone.partition_point(|undone| undone.raw() <= raw);
         match before.checked_sub(1).and_then(|last| self.undone.get(last)) {
             None => raw.saturating_sub(self.from),
-            Some(last) if raw < last.raw_end() => last.plain(),
+            Some(last) if raw < last.raw_end() => last.place_of(raw),
             Some(last) => last.plain_end() + (raw - last.raw_end()),
         }
     }
@@ -263,7 +284,7 @@ impl Plain {
     fn restart(&mut self, from: usize) {
         self.bytes.clear();
         self.undone.clear();
-        (self.from, self.to, self.tied) = (from, from, false);
+        (self.from, self.to, self.escapes, self.tied) = (from, from, 0, false);
     }
 
     fn copy(&mut self, text: &[u8], to: usize) {
@@ -275,17 +296,39 @@ impl Plain {
 
     fn push(&mut self, raw: usize, escape: &Escape) {
         let Escape { len, count, bytes } = *escape;
-        self.undone.push(Undone {
-            plain: self.bytes.len() as u32,
-            count: count as u8,
-            raw: raw as u32,
-            len: len as u8,
-        });
+        let plain = self.bytes.len();
         match count {
             1 => self.bytes.push(bytes[0]),
             _ => self.bytes.extend_from_slice(bytes.get(..count).unwrap_or_default()),
         }
-        self.to = raw + len;
+        self.note(Undone { plain: plain as u32, raw: raw as u32, times: 1, count: count as u8, len: len as u8 });
+    }
+
+    /// Takes `%` and two digits for as long as they follow each other, and says where that ends. It does what [`Escape::read`]
+    /// and [`Self::push`] do, faster: the body of a form can be nothing else.
+    fn push_percents(&mut self, text: &[u8], raw: usize) -> usize {
+        let byte = |escape: &[u8; 3]| {
+            let (high, low) = (DIGITS[usize::from(escape[1])], DIGITS[usize::from(escape[2])]);
+            (escape[0] == b'%' && (high | low) < 16).then_some(high << 4 | low)
+        };
+        let plain = self.bytes.len();
+        let (escapes, _) = text.get(raw..).unwrap_or_default().as_chunks();
+        self.bytes.extend(escapes.iter().map_while(byte));
+        let times = self.bytes.len() - plain;
+        if times > 0 {
+            self.note(Undone { plain: plain as u32, raw: raw as u32, times: times as u32, count: 1, len: 3 });
+        }
+        raw + 3 * times
+    }
+
+    /// Notes what was undone last.
+    fn note(&mut self, undone: Undone) {
+        self.escapes += undone.times as usize;
+        self.to = undone.raw_end();
+        match self.undone.last_mut() {
+            Some(last) if last.goes_on_with(undone) => last.times += undone.times,
+            _ => self.undone.push(undone),
+        }
     }
 }
 
@@ -303,7 +346,7 @@ impl Work {
 
     /// Whether there is enough left to look at this; it is taken then.
     pub(super) fn take(&self, plain: &Plain) -> bool {
-        let cost = plain.bytes.len() + ESCAPE_WORK * plain.undone.len();
+        let cost = plain.bytes.len() + ESCAPE_WORK * plain.escapes;
         match self.left.get().checked_sub(cost) {
             Some(left) => self.left.set(left),
             None => self.over.set(true),
@@ -369,6 +412,9 @@ pub(super) fn stretches(
                 plain.tied = plain.tied || before.is_none_or(|before| before.ties(raw, &escape));
                 plain.push(raw, &escape);
                 next = raw + escape.len;
+                if kind == Kind::Percent && before.is_none() {
+                    next = plain.push_percents(text, next);
+                }
             }
             None => {
                 // What it will be isn't known, nor what that ties.

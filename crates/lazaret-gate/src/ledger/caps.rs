@@ -185,20 +185,20 @@ impl Caps {
 
     /// Whether these caps can be kept: whole amounts that can be counted, and money only of a named currency.
     pub fn check(&self) -> Result<(), BadCaps> {
-        let fits = |key: String, value: Option<u64>, money: bool| match value {
-            Some(value) if value > MAX_AMOUNT => Err(BadCaps::TooLarge { key, value }),
-            Some(_) if money && self.currency.is_none() => Err(BadCaps::NoCurrency { key }),
+        // Names are made for what doesn't fit only: this is asked whenever a record is read.
+        let fits = |key: &dyn Fn() -> String, value: Option<u64>, money: bool| match value {
+            Some(value) if value > MAX_AMOUNT => Err(BadCaps::TooLarge { key: key(), value }),
+            Some(_) if money && self.currency.is_none() => Err(BadCaps::NoCurrency { key: key() }),
             _ => Ok(()),
         };
         for period in Period::ALL {
             let limits = self.limits(period);
-            let key = |unit: &str| format!("{}.{unit}", period.name());
             for unit in Unit::COUNTED {
-                fits(key(unit.name()), limits.cap(unit), false)?;
+                fits(&|| format!("{}.{}", period.name(), unit.name()), limits.cap(unit), false)?;
             }
-            fits(key("money"), limits.money, true)?;
+            fits(&|| format!("{}.money", period.name()), limits.money, true)?;
         }
-        fits("per_action".to_owned(), self.per_action, true)?;
+        fits(&|| "per_action".to_owned(), self.per_action, true)?;
         hosts::check(&self.hosts)?;
         if self.rails.len() > MAX_RAILS { Err(BadCaps::TooManyRails(self.rails.len())) } else { Ok(()) }
     }

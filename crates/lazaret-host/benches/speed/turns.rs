@@ -179,7 +179,7 @@ pub(crate) fn effect() {
     let anchor = with.anchor.saturating_sub(without.anchor) / ASKS;
     let over = show(ours.saturating_sub(anchor));
     println!(
-        "{:<34} lazaret {:>9}   bare host call {:>9}   over it {over} (target at most 30 µs)",
+        "{:<34} lazaret {:>9}   bare host call {:>9}   over it {over} (target at most 20 µs)",
         "storage.get, whole gate and tape",
         show(ours),
         show(anchor),
