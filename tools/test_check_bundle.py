@@ -236,6 +236,20 @@ def kin_lied(change, take=range(14)):
     return lambda: seal(Journal(change, kin=True).lines(take=take, blobs=Journal.KIN))
 
 
+def both(*changes):
+    """A keeper who lies about several things."""
+    def change(found, what):
+        for one in changes:
+            what = one(found, what)
+        return what
+    return change
+
+
+def sent(labels, name="turn 1"):
+    """What turn 1 was asked, with labels."""
+    return put(name, "body", "turn", "input", dict({"sender": None, "content_type": "text/plain", "body": b64(b"hello")}, labels=labels))
+
+
 def fork_path(field, value):
     return put("forked", "body", "agent-forked", field, value)
 
@@ -408,6 +422,10 @@ TAMPERINGS = (
     ("T9", "a rollback to another image", kin_lied(back_path("image", hashed(b"")))),
     ("T10", "a fork of itself", kin_lied(fork_path("from", "copy"))),
     ("T10", "a fork with another budget", kin_lied(fork_path("budget", dict(BUDGET, fuel=1001)))),
+    ("T12", "a label from nowhere", lied(put("judged value", "labels", ["untrusted"]))),
+    ("T12", "a label that comes off", lied(both(put("judged value", "labels", []), sent(["private"])))),
+    ("T12", "a label that comes off a fork", kin_lied(both(put("judged value", "labels", []), sent(["private"])),
+                                                      take=(0, 2, 3, 8, 9, 10, 11))),
     ("T11", "a turn in quarantine", kin_lied(keep, take=[at for at in range(14) if at != 10])),
     ("B4", "a fork that doesn't begin", kin_lied(put("image value fork", "turn", 1))),
     ("B10", "a fork with other globals", kin_lied(put("image value fork", "globals", []))),
@@ -424,6 +442,10 @@ TAMPERINGS = (
     ("B7", "a short page", lied(blob("page a", b"a" * 4095))),
     ("B7", "a page of zeros", lied(blob("page a", bytes(4096)))),
     ("B8", "a page beyond the memory", lied(blob("node 1", node({16: hashed(b"")})))),
+    ("B9", "labels that are none", lied(put("judged value", "labels", {"a": 1}))),
+    ("B9", "labels in another order", lied(put("judged value", "labels", ["b", "a"]))),
+    ("V3", "a message with no labels", lied(sent([]))),
+    ("V3", "a message with a label twice", lied(sent(["a", "a"]))),
     ("B9", "rulings that are none", lied(put("judged value", "rulings", {"a": 1}))),
     ("V3", "an image with an unknown key", lied(put("image value 0", "mood", "good"))),
     ("V1", "an image in another spelling", lied(blob("image 0", b"{} "))),
@@ -510,14 +532,16 @@ class Shapes(unittest.TestCase):
                     "http:127.1", "http:0x7f.0.0.1", "http:a.1", "http:-a", "http:a-", "http:[ABCD::]", "http:[0:0::1]",
                     "http:[::1.2.3.4]", "net:", "net:10.0.0.1/8", "net:10.0.0.0/33", "net:10.0.0.0/08", "net:10.0.0.1/32",
                     "net:[::1]", "net:::ffff:7f00:1", "net:FD00::/8", "net:fe80::1%1", "egress:", "egress:strict",
-                    "secret:", "secret:A", "secret:9", "secret:a b", "secret:" + "a" * 65]
+                    "secret:", "secret:A", "secret:9", "secret:a b", "secret:" + "a" * 65, "trusted:", "trusted:A", "private:a/b",
+                    "private:a:443"]
         for grant in lawful:
             self.assertIsNotNone(shapes.grant_order(grant), grant)
         for grant in unlawful:
             self.assertIsNone(shapes.grant_order(grant), grant)
         shapes.grants(["storage", "environment", "model:a", "model:a*", "model:b", "tool:a", "http:a", "http:b:1",
                        "http:b", "http:http://a", "agent:a", "net:9.0.0.0", "net:10.0.0.0/8", "net:10.0.0.0",
-                       "net:::1", "egress:preflight", "egress:none", "secret:a"])
+                       "net:::1", "egress:preflight", "egress:none", "secret:a", "trusted:a", "trusted:http://a",
+                       "private:a", "private:b:1"])
 
 
 class Bundles(unittest.TestCase):
@@ -535,6 +559,20 @@ class Bundles(unittest.TestCase):
             "component", "judged", "rulebook", "image fork", "node fork", "page b", "page c", "image fork 1", "node fork 1"))
         self.assertEqual(check_bundle.check(seal(with_fork))["unshown"], 1)
         self.assertEqual(check_bundle.check(alone())["unshown"], 0)
+
+    def test_labels(self):
+        # Somebody begins to count; what a message brings, and a rollback takes away.
+        check_bundle.check(lied(put("judged value", "labels", []))())
+        check_bundle.check(lied(sent(["private", "untrusted"]))())
+        record = {"ending": {"replied": {}}, "input": {}, "grants": [], "tape": []}
+        fetch = {"effect": {"kind": "http.fetch", "url": "http://a.example:81/x?y"}, "outcome": {"done": {}}}
+        for grants, labels in (([], {"untrusted"}), (["trusted:http://a.example:81"], set()),
+                               (["trusted:a.example:81", "private:http://a.example:81"], {"private", "untrusted"})):
+            turn = dict(record, grants=grants, tape=[fetch])
+            self.assertEqual(check_bundle.seen_after(set(), turn), labels)
+            self.assertIsNone(check_bundle.seen_after(None, turn))
+            self.assertEqual(check_bundle.seen_after({"x"}, dict(turn, ending={"failed": {}})), {"x"})
+            self.assertEqual(check_bundle.seen_after({"x"}, dict(turn, tape=[dict(fetch, outcome={"failed": ""})])), {"x"})
 
     def test_tamperings(self):
         for rule, what, make in TAMPERINGS:

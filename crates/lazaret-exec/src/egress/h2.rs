@@ -118,6 +118,10 @@ async fn read<'a>(
     limits: &Limits,
     clock: &Clock<'_>,
 ) -> Result<Coming<'a>, EgressError> {
+    // What only tells about a body, as the answer to HEAD does, says how long that is as well.
+    if !body.is_end_stream() {
+        coming.expect(coming.said())?;
+    }
     loop {
         match drive(connection, over, poll_fn(|cx| body.poll_data(cx))).await {
             Some(Some(Ok(bytes))) => {
