@@ -416,8 +416,7 @@ fn make(
             if turn != row.turn + 1 {
                 return Err(StoreError::OutOfTurn { agent, taken: row.turn, turn });
             }
-            row.turn = turn;
-            row.last_entry = entry_hash(entry)?;
+            (row.turn, row.last_entry) = (turn, entry_hash(entry)?);
             row.unfinished = None;
             row.account = account;
             if kept {
