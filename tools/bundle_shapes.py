@@ -287,6 +287,9 @@ def grant_order(grant):
         return (10, MODES.index(rest))
     if family == "secret":
         return (11, rest) if SLOT.match(rest) else None
+    if family in ("trusted", "private"):
+        order = origin_order(rest)
+        return (12 + (family == "private"),) + order if order else None
     return (8, rest) if family == "agent" and AGENT.match(rest) else None
 
 
@@ -303,8 +306,26 @@ SCORE, U16, U32, U64 = number(100), number(0xFFFF), number(0xFFFFFFFF), number()
 HEADERS = items(record({"name": text, "value": text}))
 BUDGET = record({"fuel": U64, "memory": U64, "wall_ms": U64, "effects": U32, "bytes": U64})
 REPLY = record({"content_type": text, "body": binary})
-MESSAGE = record({"sender": nullable(agent), "content_type": text, "body": binary})
+SENT = record({"sender": nullable(agent), "content_type": text, "body": binary})
 WORLD = choice("durable", "stateless")
+
+
+def labels(value):
+    items(text)(value)
+    if any(a.encode() >= b.encode() for a, b in zip(value, value[1:])):
+        raise Bad("V3", "labels stand in order, each once")
+
+
+def MESSAGE(value):
+    """What wakes an agent, and the labels of whoever sent it, unless there are none."""
+    if isinstance(value, dict) and "labels" in value:
+        under(".labels", labels, value["labels"])
+        if not value["labels"]:
+            raise Bad("V3", "no labels are left out")
+        value = {key: value[key] for key in value if key != "labels"}
+    SENT(value)
+
+
 EFFECTS = {kind: record(dict(fields, kind=text)) for kind, fields in {
     "storage.get": {"key": text},
     "storage.set": {"key": text, "value": binary},
@@ -343,7 +364,8 @@ REFUSAL = record({
     "code": choice("bad-ask", "not-granted", "egress-denied", "no-permit", "forbidden", "policy-error", "approval-denied",
                    "approval-expired", "approval-invalid", "killed", "revoked", "mailbox-closed", "no-budget",
                    "budget-exceeded", "per-action-limit", "rail-not-allowed", "unpriced", "bad-spend", "too-many-open",
-                   "effects-spent", "bytes-spent", "secret-not-bound", "secret-leak", "vault-locked"),
+                   "effects-spent", "bytes-spent", "secret-not-bound", "secret-leak", "vault-locked",
+                   "response-too-large"),
     "layer": choice("form", "declared", "switch", "trust", "policy", "approval", "budget", "executor", "secrets"),
     "reason": text,
     "remedy": text,

@@ -11,11 +11,12 @@ Exit codes: 0 all good, 1 one is bad, 2 one can't be read or the command line is
 import argparse
 import hashlib
 import json
+import re
 import sys
 
 import bundle_crypto as crypto
 from bundle_shapes import (BLOB_LINE, CHECKPOINT_LINE, DECIMAL, END_LINE, ENTRY_LINE, HEADER_LINE, IMAGE, Bad, canonical,
-                           read_json, unbase64)
+                           labels, read_json, unbase64)
 
 FORMAT = "lazaret-bundle/1"
 JOURNAL_FORMAT = "lazaret-journal/1"
@@ -179,13 +180,15 @@ class Lives:
     """Each agent's life, followed through the entries of a bundle."""
 
     def __init__(self):
-        self.agents, self.turns, self.forks = {}, [], []
+        self.agents, self.turns, self.forks, self.seen = {}, [], [], []
         # What an agent was like after a turn (0: at first): the entry's hash, and the image.
         self.left = {}
         # Agent and turn that a fork or rollback names, and whether the bundle has that turn's entry before it.
         self.named = []
 
     def follow(self, kind, body, hashed):
+        if kind in ("agent-created", "agent-forked", "agent-rolled-back", "turn"):
+            self.seen.append((kind, body))
         known = self.agents.get(body.get("agent"))
         if kind in ("agent-created", "agent-forked"):
             self.born(body, hashed)
@@ -314,6 +317,17 @@ class Blobs:
         except (KeyError, TypeError):
             raise Bad("B9", "judged %s is malformed" % name) from None
 
+    def labels(self, name):
+        """What the agent had seen before the turn that was judged so; None if nobody counted then."""
+        judged = read_json(self.get(name))
+        if "labels" not in judged:
+            return None
+        try:
+            labels(judged["labels"])
+        except Bad:
+            raise Bad("B9", "judged %s: its labels are malformed" % name) from None
+        return set(judged["labels"])
+
     def node(self, name):
         """Places and names of a node's pages."""
         if name not in self.nodes:
@@ -362,6 +376,50 @@ def check_forks(forks, images):
             raise Bad("B10", "the fork's image is not what turn %d of `%s` left" % (fork["turn"], fork["from"]))
 
 
+def origin(url):
+    """Where a URL leads, spelled as grants spell it. Whether the rest of it is one is not looked at."""
+    scheme, _, rest = url.partition("://")
+    place = re.split("[/?]", rest, maxsplit=1)[0]
+    return {"https": place, "http": "http://" + place}.get(scheme, "")
+
+
+def seen_after(before, turn):
+    """What an agent has seen after a turn (T12)."""
+    if before is None or "replied" not in turn["ending"]:
+        return before
+    after = before | set(turn["input"].get("labels", ()))
+    for asked in turn["tape"]:
+        if asked["effect"]["kind"] == "http.fetch" and "done" in asked["outcome"]:
+            place = origin(asked["effect"]["url"])
+            after |= set() if "trusted:" + place in turn["grants"] else {"untrusted"}
+            after |= {"private"} if "private:" + place in turn["grants"] else set()
+    return after
+
+
+def check_seen(lives, reader):
+    """No label comes off between turns. None is what nobody has counted; what isn't in `left` the bundle doesn't tell."""
+    now, left = {}, {}
+    for kind, body in lives.seen:
+        who = body["agent"]
+        if kind == "agent-rolled-back":
+            now[who] = (body["taken"], (who, body["to"]))
+            continue
+        number = body["turn"] if kind == "turn" else 0
+        if kind == "agent-created":
+            left[who, 0] = None
+        elif kind == "agent-forked" and (body["from"], body["turn"]) in left:
+            left[who, 0] = left[body["from"], body["turn"]]
+        elif kind == "turn":
+            before = reader.labels(body["judged"])
+            taken, state = now[who]
+            if taken + 1 == number and state in left:
+                had = left[state]
+                if before != had and not (had is None and before == set()):
+                    raise Bad("T12", "turn %d begins with other labels than the agent had" % number)
+            left[who, number] = seen_after(before, body)
+        now[who] = (number, (who, number))
+
+
 def check_blobs(lives, blobs):
     """Every blob that is asked for is there and is what it has to be; there are no others."""
     turns = lives.turns
@@ -389,6 +447,7 @@ def check_blobs(lives, blobs):
                           or image["turn"] > latest):
                 raise Bad("B4", "image %s is bound to another agent, component, engine or turn" % name)
     check_forks(lives.forks, images)
+    check_seen(lives, reader)
 
 
 def check(data, blake3=crypto.blake3):

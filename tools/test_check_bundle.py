@@ -18,54 +18,9 @@ import bundle_shapes as shapes
 import check_bundle
 from bundle_journal import Key, b64, consistency, inclusion, tree
 from bundle_shapes import Bad, canonical
+from bundle_vectors import BLAKE3_VECTORS, ED25519_VECTORS, RFC6962_LEAVES, RFC6962_ROOTS
 
 TOOLS = pathlib.Path(__file__).resolve().parent
-
-BLAKE3_VECTORS = {
-    0: "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262",
-    1: "2d3adedff11b61f14c886e35afa036736dcd87a74d27b5c1510225d0f592e213",
-    63: "e9bc37a594daad83be9470df7f7b3798297c3d834ce80ba85d6e207627b7db7b",
-    64: "4eed7141ea4a5cd4b788606bd23f46e212af9cacebacdc7d1f4c6dc7f2511b98",
-    65: "de1e5fa0be70df6d2be8fffd0e99ceaa8eb6e8c93a63f2d8d1c30ecb6b263dee",
-    1023: "10108970eeda3eb932baac1428c7a2163b0e924c9a9e25b35bba72b28f70bd11",
-    1024: "42214739f095a406f3fc83deb889744ac00df831c10daa55189b5d121c855af7",
-    1025: "d00278ae47eb27b34faecf67b4fe263f82d5412916c1ffd97c8cb7fb814b8444",
-    2048: "e776b6028c7cd22a4d0ba182a8bf62205d2ef576467e838ed6f2529b85fba24a",
-    2049: "5f4d72f40d7a5f82b15ca2b2e44b1de3c2ef86c426c95c1af0b6879522563030",
-    3072: "b98cb0ff3623be03326b373de6b9095218513e64f1ee2edd2525c7ad1e5cffd2",
-    3073: "7124b49501012f81cc7f11ca069ec9226cecb8a2c850cfe644e327d22d3e1cd3",
-    4096: "015094013f57a5277b59d8475c0501042c0b642e531b0a1c8f58d2163229e969",
-    5120: "9cadc15fed8b5d854562b26a9536d9707cadeda9b143978f319ab34230535833",
-    31744: "62b6960e1a44bcc1eb1a611a8d6235b6b4b78f32e7abc4fb4c6cdcce94895c47",
-    102400: "bc3e3d41a1146b069abffad3c0d44860cf664390afce4d9661f7902e7943e085",
-}
-
-# RFC 8032, 7.1: key, message, signature.
-ED25519_VECTORS = (
-    ("d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a", "",
-     "e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e065224901555fb8821590a33bacc61e39701cf9b46bd25bf5f0595bbe246"
-     "55141438e7a100b"),
-    ("3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c", "72",
-     "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb"
-     "00d291612bb0c00"),
-    ("fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025", "af82",
-     "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc"
-     "027beceea1ec40a"),
-)
-
-# The leaves and roots that certificate transparency's implementations test themselves with.
-RFC6962_LEAVES = ("", "00", "10", "2021", "3031", "40414243", "5051525354555657", "606162636465666768696a6b6c6d6e6f")
-RFC6962_ROOTS = (
-    "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d",
-    "fac54203e7cc696cf0dfcb42c92a1d9dbaf70ad9e621f4bd8d98662f00e3c125",
-    "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77",
-    "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-    "4e3bbb1f7b478dcfe71fb631631519a3bca12c9aefca1612bfce4c13a86264d4",
-    "76e67dadbcdf1e10e1b74ddc608abd2f98dfb16fbce75277b5232a127f2087ef",
-    "ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c",
-    "5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328",
-)
 
 
 def hashed(data):
@@ -234,6 +189,20 @@ def lied(change, **how):
 def kin_lied(change, take=range(14)):
     """A keeper who lies about forks and rollbacks."""
     return lambda: seal(Journal(change, kin=True).lines(take=take, blobs=Journal.KIN))
+
+
+def both(*changes):
+    """A keeper who lies about several things."""
+    def change(found, what):
+        for one in changes:
+            what = one(found, what)
+        return what
+    return change
+
+
+def sent(labels, name="turn 1"):
+    """What turn 1 was asked, with labels."""
+    return put(name, "body", "turn", "input", dict({"sender": None, "content_type": "text/plain", "body": b64(b"hello")}, labels=labels))
 
 
 def fork_path(field, value):
@@ -408,6 +377,10 @@ TAMPERINGS = (
     ("T9", "a rollback to another image", kin_lied(back_path("image", hashed(b"")))),
     ("T10", "a fork of itself", kin_lied(fork_path("from", "copy"))),
     ("T10", "a fork with another budget", kin_lied(fork_path("budget", dict(BUDGET, fuel=1001)))),
+    ("T12", "a label from nowhere", lied(put("judged value", "labels", ["untrusted"]))),
+    ("T12", "a label that comes off", lied(both(put("judged value", "labels", []), sent(["private"])))),
+    ("T12", "a label that comes off a fork", kin_lied(both(put("judged value", "labels", []), sent(["private"])),
+                                                      take=(0, 2, 3, 8, 9, 10, 11))),
     ("T11", "a turn in quarantine", kin_lied(keep, take=[at for at in range(14) if at != 10])),
     ("B4", "a fork that doesn't begin", kin_lied(put("image value fork", "turn", 1))),
     ("B10", "a fork with other globals", kin_lied(put("image value fork", "globals", []))),
@@ -424,6 +397,10 @@ TAMPERINGS = (
     ("B7", "a short page", lied(blob("page a", b"a" * 4095))),
     ("B7", "a page of zeros", lied(blob("page a", bytes(4096)))),
     ("B8", "a page beyond the memory", lied(blob("node 1", node({16: hashed(b"")})))),
+    ("B9", "labels that are none", lied(put("judged value", "labels", {"a": 1}))),
+    ("B9", "labels in another order", lied(put("judged value", "labels", ["b", "a"]))),
+    ("V3", "a message with no labels", lied(sent([]))),
+    ("V3", "a message with a label twice", lied(sent(["a", "a"]))),
     ("B9", "rulings that are none", lied(put("judged value", "rulings", {"a": 1}))),
     ("V3", "an image with an unknown key", lied(put("image value 0", "mood", "good"))),
     ("V1", "an image in another spelling", lied(blob("image 0", b"{} "))),
@@ -510,14 +487,16 @@ class Shapes(unittest.TestCase):
                     "http:127.1", "http:0x7f.0.0.1", "http:a.1", "http:-a", "http:a-", "http:[ABCD::]", "http:[0:0::1]",
                     "http:[::1.2.3.4]", "net:", "net:10.0.0.1/8", "net:10.0.0.0/33", "net:10.0.0.0/08", "net:10.0.0.1/32",
                     "net:[::1]", "net:::ffff:7f00:1", "net:FD00::/8", "net:fe80::1%1", "egress:", "egress:strict",
-                    "secret:", "secret:A", "secret:9", "secret:a b", "secret:" + "a" * 65]
+                    "secret:", "secret:A", "secret:9", "secret:a b", "secret:" + "a" * 65, "trusted:", "trusted:A", "private:a/b",
+                    "private:a:443"]
         for grant in lawful:
             self.assertIsNotNone(shapes.grant_order(grant), grant)
         for grant in unlawful:
             self.assertIsNone(shapes.grant_order(grant), grant)
         shapes.grants(["storage", "environment", "model:a", "model:a*", "model:b", "tool:a", "http:a", "http:b:1",
                        "http:b", "http:http://a", "agent:a", "net:9.0.0.0", "net:10.0.0.0/8", "net:10.0.0.0",
-                       "net:::1", "egress:preflight", "egress:none", "secret:a"])
+                       "net:::1", "egress:preflight", "egress:none", "secret:a", "trusted:a", "trusted:http://a",
+                       "private:a", "private:b:1"])
 
 
 class Bundles(unittest.TestCase):
@@ -535,6 +514,20 @@ class Bundles(unittest.TestCase):
             "component", "judged", "rulebook", "image fork", "node fork", "page b", "page c", "image fork 1", "node fork 1"))
         self.assertEqual(check_bundle.check(seal(with_fork))["unshown"], 1)
         self.assertEqual(check_bundle.check(alone())["unshown"], 0)
+
+    def test_labels(self):
+        # Somebody begins to count; what a message brings, and a rollback takes away.
+        check_bundle.check(lied(put("judged value", "labels", []))())
+        check_bundle.check(lied(sent(["private", "untrusted"]))())
+        record = {"ending": {"replied": {}}, "input": {}, "grants": [], "tape": []}
+        fetch = {"effect": {"kind": "http.fetch", "url": "http://a.example:81/x?y"}, "outcome": {"done": {}}}
+        for grants, labels in (([], {"untrusted"}), (["trusted:http://a.example:81"], set()),
+                               (["trusted:a.example:81", "private:http://a.example:81"], {"private", "untrusted"})):
+            turn = dict(record, grants=grants, tape=[fetch])
+            self.assertEqual(check_bundle.seen_after(set(), turn), labels)
+            self.assertIsNone(check_bundle.seen_after(None, turn))
+            self.assertEqual(check_bundle.seen_after({"x"}, dict(turn, ending={"failed": {}})), {"x"})
+            self.assertEqual(check_bundle.seen_after({"x"}, dict(turn, tape=[dict(fetch, outcome={"failed": ""})])), {"x"})
 
     def test_tamperings(self):
         for rule, what, make in TAMPERINGS:

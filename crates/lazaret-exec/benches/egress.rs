@@ -209,7 +209,7 @@ impl Local {
         let url = Target::parse(&format!("https://{NAME}:{}/", self.address.port())).unwrap();
         let rules = Destinations::naming([std::net::IpAddr::from(Ipv4Addr::LOCALHOST).into()]);
         let fetch = || {
-            let ask = Ask { method: "GET".into(), url: url.clone(), headers: Vec::new(), body: Vec::new() };
+            let ask = Ask { method: "GET".into(), url: url.clone(), headers: Vec::new(), body: Vec::new(), most: None };
             let reply = self.egress.fetch(ask, &rules, &mut || false).unwrap().unwrap();
             assert_eq!(reply.body.len(), BODY);
         };

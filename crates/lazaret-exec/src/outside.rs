@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use lazaret_gate::canonical::Exact;
 use lazaret_gate::effect::Request;
 use lazaret_gate::halted::Halted;
+use lazaret_gate::response::ResponseLimit;
 use lazaret_gate::{Answer, Bytes, Effect, Executor, Permit, Undone};
 
 use crate::broker::{self, Broker};
@@ -101,10 +102,10 @@ impl Outside {
         broker::recalled(&mut self.broker, effect);
     }
 
-    fn fetch(&mut self, effect: &Effect, request: Request) -> Result<Answer, Undone> {
+    fn fetch(&mut self, effect: &Effect, request: Request, most: Option<u64>) -> Result<Answer, Undone> {
         let mut broker = std::mem::take(&mut self.broker);
-        let answered =
-            broker.fetch(request, |outgoing| self.unless_halted(effect, |halted| self.web.fetch(&outgoing, halted)));
+        let answered = broker
+            .fetch(request, |outgoing| self.unless_halted(effect, |halted| self.web.fetch(&outgoing, most, halted)));
         self.broker = broker;
         answered.map(Answer::Response)
     }
@@ -112,6 +113,7 @@ impl Outside {
 
 impl Executor for Outside {
     fn run(&mut self, permit: Permit) -> Result<Answer, Undone> {
+        let most = permit.response_limit().map(ResponseLimit::bytes);
         let effect = permit.into_effect();
         // A permit that was given a moment ago is dead if its agent was revoked or everything stopped since.
         if let Some(halted) = effect.leaves_host().then(|| (self.switched)(&effect)).flatten() {
@@ -133,7 +135,7 @@ impl Executor for Outside {
             Effect::EnvironmentRead {} => Ok(Answer::Environment(self.environment.clone())),
             Effect::ModelGenerate(prompt) => Ok(Answer::Completion(model::generate(&prompt)?)),
             Effect::ToolsCall { name, arguments } => Ok(Answer::Result(self.tools.call(&name, &arguments)?)),
-            Effect::HttpFetch(ref request) => self.fetch(&effect, request.clone()),
+            Effect::HttpFetch(ref request) => self.fetch(&effect, request.clone(), most),
             Effect::SecretUse { slot, method, url } => self.broker.admit(&slot, &method, &url),
             inside @ (Effect::StorageGet { .. }
             | Effect::StorageSet { .. }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lazaret_gate::record::{Divergence, TapeEntry, TurnRecord};
+use lazaret_gate::refusal::Code;
 use lazaret_gate::ruling::Asked;
 use lazaret_gate::stages::Matter;
 use lazaret_gate::{
@@ -128,6 +129,8 @@ impl Executor for Recorded {
         match self.entry(permit.number()).map(|entry| &entry.outcome) {
             Some(Outcome::Done(answer)) => Ok(answer.clone()),
             Some(Outcome::Failed(why)) => Err(why.clone().into()),
+            // The gate's word, on what came back: it has to find the same limit again.
+            Some(Outcome::Refused(refusal)) if refusal.code == Code::ResponseTooLarge => Err(Undone::TooLarge),
             // Not the gate's word: it had let it pass.
             Some(Outcome::Refused(cut)) if cut.layer.follows_permit() => Err(Undone::Cut(Box::new(cut.clone()))),
             // `close` compares this with the recorded refusal and reports the verdict that changed.

@@ -21,8 +21,14 @@ impl Web {
     }
 
     /// Sends a request that has a permit and waits for the whole response; nothing if `cut` says that it is to wait no
-    /// longer. Where its host's addresses aren't allowed, nothing is dialled.
-    pub fn fetch(&self, request: &Outgoing, cut: &mut dyn FnMut() -> bool) -> Option<Result<Response, Undone>> {
+    /// longer. Where its host's addresses aren't allowed, nothing is dialled; of a body that has more than `most` bytes, no more
+    /// is read than tells that.
+    pub fn fetch(
+        &self,
+        request: &Outgoing,
+        most: Option<u64>,
+        cut: &mut dyn FnMut() -> bool,
+    ) -> Option<Result<Response, Undone>> {
         // The gate has read it by the same rules; this is how the text becomes what is dialled.
         let target = match Target::parse(&request.url) {
             Ok(target) => target,
@@ -35,6 +41,7 @@ impl Web {
             url: target.clone(),
             headers: headers.collect(),
             body: request.body.clone(),
+            most: most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
         };
         let reply = self.egress.fetch(ask, &rules, cut)?;
         Some(match reply {
@@ -46,6 +53,7 @@ impl Web {
                 Ok(Response { status: reply.status, headers: headers.collect(), body: Bytes(reply.body) })
             }
             Err(EgressError::Forbidden { why, .. }) => Err(Undone::Cut(Box::new(self.grants.denied(&target, &why)))),
+            Err(EgressError::OverLeave { .. }) => Err(Undone::TooLarge),
             Err(why) => Err(why.to_string().into()),
         })
     }

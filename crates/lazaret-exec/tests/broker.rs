@@ -98,6 +98,7 @@ fn refusal(asked: Result<Outgoing, Undone>) -> Refusal {
     match asked {
         Err(Undone::Cut(refusal)) => *refusal,
         Err(Undone::Failed(why)) => panic!("failed: {why}"),
+        Err(Undone::TooLarge) => panic!("too large"),
         Ok(_) => panic!("it was sent"),
     }
 }

@@ -251,7 +251,7 @@ impl Bench {
             Host::Name(_) => 1,
             Host::Ip(_) => 0,
         };
-        let ask = Ask { method: "GET".into(), url: target, headers: Vec::new(), body: Vec::new() };
+        let ask = Ask { method: "GET".into(), url: target, headers: Vec::new(), body: Vec::new(), most: None };
         match self.egress.fetch(ask, &Destinations::default(), &mut || false).unwrap() {
             Err(EgressError::Forbidden { .. }) => ("refused by its address", lookups),
             Err(EgressError::Connect { .. }) => ("dialled", lookups),

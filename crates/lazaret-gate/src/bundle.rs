@@ -6,6 +6,7 @@
 mod build;
 mod check;
 mod lives;
+mod seen;
 
 pub use build::Builder;
 pub use check::{Checked, check};

@@ -46,6 +46,10 @@ pub enum Grant {
     Egress(EgressMode),
     /// The use of a secret that an operator binds to a slot of this name.
     Secret(Slot),
+    /// What comes from this origin isn't marked as untrusted. It doesn't let anything go there.
+    Trusted(Origin),
+    /// What comes from this origin is marked as private. It doesn't let anything go there.
+    Private(Origin),
 }
 
 /// A name, or the start of names.
@@ -86,7 +90,7 @@ pub struct BadGrant {
 
 const FORMS: &str = "write storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, http:HOST[:PORT] \
                      (https), http:http://HOST[:PORT] (plain), agent:NAME, net:ADDRESS[/LENGTH], egress:preflight, \
-                     egress:none or secret:SLOT";
+                     egress:none, secret:SLOT, trusted:HOST[:PORT] or private:HOST[:PORT]";
 
 impl FromStr for Grant {
     type Err = BadGrant;
@@ -113,6 +117,8 @@ impl FromStr for Grant {
             ("secret", slot) => {
                 slot.parse().map(Self::Secret).map_err(|why: crate::secret::BadSlot| bad(&why.to_string()))
             }
+            ("trusted", place) => Origin::of_grant(place).map(Self::Trusted).map_err(|why| bad(&why.to_string())),
+            ("private", place) => Origin::of_grant(place).map(Self::Private).map_err(|why| bad(&why.to_string())),
             _ => Err(bad(FORMS)),
         }
     }
@@ -147,6 +153,8 @@ impl fmt::Display for Grant {
             Self::Net(net) => write!(f, "net:{net}"),
             Self::Egress(mode) => write!(f, "egress:{mode}"),
             Self::Secret(slot) => write!(f, "secret:{slot}"),
+            Self::Trusted(origin) => write!(f, "trusted:{}", origin.as_grant()),
+            Self::Private(origin) => write!(f, "private:{}", origin.as_grant()),
         }
     }
 }
@@ -238,6 +246,16 @@ impl Grants {
     /// The origins that requests may go to.
     pub fn origins(&self) -> impl Iterator<Item = &Origin> {
         self.0.iter().filter_map(|grant| if let Grant::Http(origin) = grant { Some(origin) } else { None })
+    }
+
+    /// Whether what comes from this origin is not marked as untrusted.
+    pub fn trusts(&self, origin: &Origin) -> bool {
+        self.0.iter().any(|grant| matches!(grant, Grant::Trusted(known) if known == origin))
+    }
+
+    /// Whether what comes from this origin is marked as private.
+    pub fn holds_private(&self, origin: &Origin) -> bool {
+        self.0.iter().any(|grant| matches!(grant, Grant::Private(known) if known == origin))
     }
 
     fn nets(&self) -> impl Iterator<Item = Net> {

@@ -7,11 +7,13 @@ use crate::canonical::Digest;
 use crate::effect::Effect;
 use crate::grant::Grants;
 use crate::id::AgentId;
+use crate::labels::{self, Labels};
 use crate::ledger::{Amounts, Reservation};
 use crate::outcome::{Answer, Outcome};
-use crate::policy::Who;
+use crate::policy::{Facts, Who};
 use crate::record::Divergence;
-use crate::refusal::Refusal;
+use crate::refusal::{Code, Refusal};
+use crate::response::ResponseLimit;
 use crate::rulebook::Rulebook;
 use crate::ruling::{Asked, Circumstance, Ruling};
 use crate::stages::{self, Matter, Permit, Purse};
@@ -30,6 +32,23 @@ pub struct Caller<'a> {
     pub meter: &'a mut Meter,
     /// What outlives the turn.
     pub purse: Purse<'a>,
+    /// What the agent has seen by now, to which the gate adds; none in a replay of a turn from before labels were counted.
+    pub labels: Option<&'a mut Labels>,
+}
+
+impl Caller<'_> {
+    /// Puts in what the gate itself has counted. Nobody else's word is taken for it, also not a record's.
+    fn counted(&self, facts: &mut Facts) {
+        facts.spent = self.purse.spent_today();
+        facts.labels = self.labels.as_deref().cloned().unwrap_or_default();
+    }
+
+    /// Marks the agent with the labels of what it is about to be told.
+    fn sees(&mut self, effect: &Effect, outcome: &Outcome) {
+        if let Some(labels) = &mut self.labels {
+            labels.extend(labels::added(effect, outcome, self.grants));
+        }
+    }
 }
 
 /// What the gate is told of the moment in which it decides, and whom it can ask. Live, the host tells it; in a replay, the
@@ -73,6 +92,8 @@ pub enum Undone {
     /// It was let pass and then stopped: by a kill switch or a revocation, perhaps while it was under way, and then it may
     /// have happened; or because whom it is for takes nothing any more.
     Cut(Box<Refusal>),
+    /// It was done, and its answer is larger than the permit lets come back. What the agent is told is for the gate to say.
+    TooLarge,
 }
 
 impl From<String> for Undone {
@@ -134,13 +155,16 @@ where
                 // No journal, no effect.
                 journal.flush(number, ruling)?;
             }
+            let limit = permit.response_limit().cloned();
             let ran = executor.run(permit);
             pay(caller, reservation, &ran)?;
-            let outcome = settle(caller, &effect, ran);
-            caller.purse.account.heard_host(caller.purse.caps, &effect, &outcome);
+            let outcome = settle(caller, &effect, limit.as_ref(), ran);
+            let heard = heard(&outcome, limit.as_ref());
+            caller.purse.account.heard_host(caller.purse.caps, &effect, heard);
             outcome
         }
     };
+    caller.sees(&effect, &outcome);
     journal.close(number, effect, ruling, &outcome)?;
     Ok(outcome)
 }
@@ -162,7 +186,7 @@ fn admit<C: Circumstances + ?Sized>(
         Err(refusal) => return Ok((None, Err(refusal))),
     };
     let mut under = circumstances.now(number)?;
-    under.facts.spent = caller.purse.spent_today();
+    caller.counted(&mut under.facts);
     let mut rulebook = circumstances.rulebook(&under.rulebook)?;
     let weighed = stages::weigh(declared, &rulebook, caller.grants);
     let mut ruling =
@@ -178,7 +202,7 @@ fn admit<C: Circumstances + ?Sized>(
         Err(refusal) => return Ok((Some(ruling), Err(refusal))),
     };
     if let Some(matter) = ruled.question() {
-        let asked = circumstances.ask(number, matter, &ruling.under)?;
+        let asked = counted(caller, circumstances.ask(number, matter, &ruling.under)?);
         rulebook = circumstances.rulebook(&asked.then.rulebook)?;
         ruling.asked.push(asked);
     }
@@ -196,7 +220,7 @@ fn admit<C: Circumstances + ?Sized>(
             Err(refusal) => return Ok((Some(ruling), Err(refusal))),
         },
     };
-    let asked = circumstances.ask(number, paused.question(), &ruling.under)?;
+    let asked = counted(caller, circumstances.ask(number, paused.question(), &ruling.under)?);
     let let_pass = paused.answered(caller.agent, &asked, &rulebook, caller.meter);
     ruling.asked.push(asked);
     let funded = let_pass.and_then(|(approved, caps)| {
@@ -207,9 +231,18 @@ fn admit<C: Circumstances + ?Sized>(
     Ok(sealed(ruling, funded))
 }
 
+/// What came of a question. The rules are read again after it, about an agent that has seen and spent what it had before: a
+/// turn that waits does nothing else. A record from before labels were counted has neither, and stays as it is.
+fn counted(caller: &Caller<'_>, mut asked: Asked) -> Asked {
+    if caller.labels.is_some() {
+        caller.counted(&mut asked.then.facts);
+    }
+    asked
+}
+
 /// Ends the stages: a permit, and on record what its reservation has brought near a cap.
 fn sealed(mut ruling: Ruling, funded: Result<stages::Funded, Refusal>) -> (Option<Ruling>, Admitted) {
-    let admitted = funded.map(stages::seal);
+    let admitted = funded.map(|funded| stages::seal(funded, ruling.under.facts.labels.clone()));
     if let Ok((_, reservation)) = &admitted {
         ruling.warnings.extend(reservation.crossings().iter().map(ToString::to_string));
     }
@@ -227,12 +260,22 @@ fn pay(caller: &mut Caller<'_>, reservation: Reservation, ran: &Result<Answer, U
     account.settle(caps, reservation, &actual).map(|_| ()).map_err(|why| Halt::Stopped(why.to_string()))
 }
 
-/// Charges what came back. An answer over the byte budget is withheld: it happened, and the record says so.
-fn settle(caller: &mut Caller<'_>, effect: &Effect, ran: Result<Answer, Undone>) -> Outcome {
-    let outcome = match ran {
-        Ok(answer) => Outcome::Done(answer),
-        Err(Undone::Failed(why)) => Outcome::Failed(why),
-        Err(Undone::Cut(refusal)) => return Outcome::Refused(*refusal),
+/// Charges what came back. An answer over the byte budget, or larger than the rules let come back, is withheld: it happened,
+/// and the record says so.
+fn settle(
+    caller: &mut Caller<'_>,
+    effect: &Effect,
+    limit: Option<&ResponseLimit>,
+    ran: Result<Answer, Undone>,
+) -> Outcome {
+    let outcome = match (ran, limit) {
+        // An executor stops early. That it does is not what holds the agent to the limit.
+        (Ok(answer), Some(limit)) if limit.is_passed_by(&answer) => return Outcome::Refused(limit.refusal(effect)),
+        (Err(Undone::TooLarge), Some(limit)) => return Outcome::Refused(limit.refusal(effect)),
+        (Err(Undone::TooLarge), None) => Outcome::Failed("its answer is too large, and no rule says so".to_owned()),
+        (Ok(answer), _) => Outcome::Done(answer),
+        (Err(Undone::Failed(why)), _) => Outcome::Failed(why),
+        (Err(Undone::Cut(refusal)), _) => return Outcome::Refused(*refusal),
     };
     let before = caller.meter.bytes;
     caller.meter.bytes = before.saturating_add(outcome.weight());
@@ -244,4 +287,14 @@ fn settle(caller: &mut Caller<'_>, effect: &Effect, ran: Result<Answer, Undone>)
     // Charge what the agent really got, so that a replay, which only knows that, counts the same.
     caller.meter.bytes = before.saturating_add(outcome.weight());
     outcome
+}
+
+/// Bytes that count as heard from a host: what the agent got, or as much as was read of an answer before it was withheld.
+fn heard(outcome: &Outcome, limit: Option<&ResponseLimit>) -> u64 {
+    match (outcome, limit) {
+        (Outcome::Refused(refusal), Some(limit)) if refusal.code == Code::ResponseTooLarge => {
+            limit.bytes().max(outcome.weight())
+        }
+        _ => outcome.weight(),
+    }
 }

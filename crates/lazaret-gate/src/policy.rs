@@ -3,7 +3,8 @@
 //! Rules are Cedar, checked strictly against the shipped schema when they are loaded. What isn't permitted is denied, a
 //! `forbid` wins over everything, and a rule that can't be evaluated denies. A permit with `@requireApproval("reason")`
 //! makes the answer a question; when several permits match, **one** of them with that annotation is enough to ask: the
-//! stricter rule wins, so adding a permit never silences a question.
+//! stricter rule wins, so adding a permit never silences a question. In the same way the smallest `@maxResponse("bytes")` of the
+//! permits that match holds.
 //!
 //! Everything here is pure. Texts, facts and the time are handed in:
 //!
@@ -33,7 +34,7 @@ mod why;
 pub use cache::Cached;
 pub use compare::{Comparing, Comparison, Example, Recorded, compare};
 pub use context::{Context, RiskFacts};
-pub use decide::{Decision, Verdict};
+pub use decide::{Decision, MaxResponse, Verdict};
 pub use load::{Place, Policies, Problem};
 pub use matrix::matrix;
 pub use preset::{PRESETS, preset};

@@ -10,6 +10,7 @@ use crate::custody::VaultChanged;
 use crate::effect::Effect;
 use crate::grant::Grants;
 use crate::id::AgentId;
+use crate::labels::Labels;
 use crate::ledger::{Account, Caps, SwitchEvent};
 use crate::outcome::Outcome;
 use crate::ruling::Rulings;
@@ -218,6 +219,16 @@ pub struct Message {
     pub content_type: String,
     /// May be empty.
     pub body: Bytes,
+    /// What its sender had seen when it sent this. Nothing that came from outside has any.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+}
+
+impl Message {
+    /// One that no agent sent.
+    pub fn outside(content_type: impl Into<String>, body: impl Into<Bytes>) -> Self {
+        Self { sender: None, content_type: content_type.into(), body: body.into(), labels: Labels::new() }
+    }
 }
 
 /// What a turn answers.
@@ -365,6 +376,10 @@ pub struct Judged {
     pub day: u32,
     /// Each ask's, shared by asks that were judged alike.
     pub rulings: Rulings,
+    /// What the agent had seen before this one; none in a record from before anybody counted, whose asks were judged as if
+    /// it had seen nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Labels>,
 }
 
 /// A turn in the middle, before an effect leaves the host.

@@ -102,6 +102,8 @@ pub enum Code {
     SecretLeak,
     /// The vault has to be unlocked by a person first.
     VaultLocked,
+    /// It was done, and what came back is larger than the rules let come back.
+    ResponseTooLarge,
 }
 
 impl Code {
@@ -132,6 +134,7 @@ impl Code {
             Self::SecretNotBound => "secret-not-bound",
             Self::SecretLeak => "secret-leak",
             Self::VaultLocked => "vault-locked",
+            Self::ResponseTooLarge => "response-too-large",
         }
     }
 }

@@ -16,10 +16,12 @@ use crate::budget::{Budget, Meter};
 use crate::effect::{Effect, Prompt, Request};
 use crate::grant::{Coverage, Grants};
 use crate::id::AgentId;
+use crate::labels::Labels;
 use crate::ledger::{Account, Ask, AtCap, Caps, Killed, Point, Reservation, Short, Switches, Unit, spend_of};
 use crate::limits::{MAX_HANDLES, MAX_ITEMS, MAX_KEY, MAX_RANDOM, MAX_TEXT, MAX_URL, MAX_VALUE};
 use crate::policy::{self, Decision, Verdict, Who};
 use crate::refusal::{Code, Layer, Refusal};
+use crate::response::ResponseLimit;
 use crate::risk::{Around, Risk};
 use crate::rulebook::Rulebook;
 use crate::ruling::{Asked, Circumstance};
@@ -55,12 +57,15 @@ pub struct Ruled {
     rule: String,
     /// Why a person has to be asked; none if nobody has to.
     reason: Option<String>,
+    /// How large its response may be.
+    limit: Option<ResponseLimit>,
 }
 
 /// An ask that nobody needs to be asked about any more.
 pub struct Approved {
     effect: Effect,
     risk: Risk,
+    limit: Option<ResponseLimit>,
 }
 
 /// An ask that the budgets have room for; the room is reserved.
@@ -68,6 +73,7 @@ pub struct Funded {
     effect: Effect,
     number: u32,
     reservation: Reservation,
+    limit: Option<ResponseLimit>,
 }
 
 /// Leave to do one effect, once. Executors accept this and nothing else, and using it consumes it.
@@ -75,6 +81,8 @@ pub struct Funded {
 pub struct Permit {
     effect: Effect,
     number: u32,
+    limit: Option<ResponseLimit>,
+    labels: Labels,
 }
 
 impl Permit {
@@ -86,6 +94,16 @@ impl Permit {
     /// The ask's place in its turn, from 0.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// How large its response may be by the rules; none if they don't say.
+    pub fn response_limit(&self) -> Option<&ResponseLimit> {
+        self.limit.as_ref()
+    }
+
+    /// What the agent had seen when it asked: what it sends to others carries this along.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
     }
 
     /// Uses it up.
@@ -305,13 +323,14 @@ pub fn policy(
         Verdict::Ask { reason } => Some(reason.clone()),
     };
     let rule = rules.first().cloned().unwrap_or_default();
-    (rules, Ok(Ruled { effect, risk, rule, reason }))
+    let limit = ResponseLimit::of(&effect, &judged.decision, rulebook);
+    (rules, Ok(Ruled { effect, risk, rule, reason, limit }))
 }
 
 impl Ruled {
     /// What a person has to be asked, if one has to.
     pub fn question(&self) -> Option<Matter<'_>> {
-        let Self { effect, risk, rule, reason } = self;
+        let Self { effect, risk, rule, reason, .. } = self;
         reason.as_ref().map(|reason| Matter { effect, risk, rule, reason })
     }
 }
@@ -338,14 +357,18 @@ pub fn approval(
     rulebook: &Rulebook,
     meter: &mut Meter,
 ) -> Result<Approved, Refusal> {
-    let Ruled { effect, risk, reason, .. } = ruled;
-    let Some(_) = reason else { return Ok(Approved { effect, risk }) };
+    let Ruled { effect, risk, reason, limit, .. } = ruled;
+    let Some(_) = reason else { return Ok(Approved { effect, risk, limit }) };
     let asked = asked.ok_or_else(|| unanswered("nobody was asked"))?;
     answered((&effect, &risk), agent, asked, rulebook, meter)?;
     let judged = judge(&effect, who, &risk, rulebook, &asked.then);
     match judged.decision.verdict {
         Verdict::Deny => Err(judged.refusal(&effect, rulebook)),
-        Verdict::Allow | Verdict::Ask { .. } => Ok(Approved { effect, risk }),
+        Verdict::Allow | Verdict::Ask { .. } => {
+            // As they say now: the limit that held before the wait may be gone, or there may be a smaller one.
+            let limit = ResponseLimit::of(&effect, &judged.decision, rulebook);
+            Ok(Approved { effect, risk, limit })
+        }
     }
 }
 
@@ -434,7 +457,7 @@ pub fn budget(
     (number, time): (u32, u64),
     raised: Option<&Caps>,
 ) -> Result<Funded, Box<Unfunded>> {
-    let Approved { effect, risk } = approved;
+    let Approved { effect, risk, limit } = approved;
     let bytes = meter.bytes.saturating_add(effect.weight());
     if bytes > caps.bytes {
         return Err(Box::new(Unfunded { refusal: bytes_spent(&effect, caps), pause: None }));
@@ -451,14 +474,14 @@ pub fn budget(
         Ok(reservation) => {
             meter.bytes = bytes;
             purse.account.ask_host(purse.caps, &effect, time);
-            Ok(Funded { effect, number, reservation })
+            Ok(Funded { effect, number, reservation, limit })
         }
         Err(short) => {
             let refusal = too_short(&short);
             // Only one cap is asked about: whoever says yes to that has not said yes to another.
             let pauses = raised.is_none() && short.at_cap() == AtCap::Pause;
             let caps = purse.caps.raised(&short).filter(|_| pauses);
-            let (rule, approved) = (short.code(), Approved { effect, risk });
+            let (rule, approved) = (short.code(), Approved { effect, risk, limit });
             let pause = caps.map(|caps| Paused { approved, caps, refusal: refusal.clone(), rule });
             Err(Box::new(Unfunded { refusal, pause }))
         }
@@ -493,7 +516,7 @@ pub struct Paused {
 impl Paused {
     /// What a person has to be asked.
     pub fn question(&self) -> Matter<'_> {
-        let Approved { effect, risk } = &self.approved;
+        let Approved { effect, risk, .. } = &self.approved;
         Matter { effect, risk, rule: self.rule, reason: &self.refusal.reason }
     }
 
@@ -558,8 +581,9 @@ pub(crate) fn bytes_spent(effect: &Effect, caps: &Budget) -> Refusal {
     }
 }
 
-/// Stage 8: the permit, made here and nowhere else, and what has to be settled after its use.
-pub fn seal(funded: Funded) -> (Permit, Reservation) {
-    let Funded { effect, number, reservation } = funded;
-    (Permit { effect, number }, reservation)
+/// Stage 8: the permit, made here and nowhere else, and what has to be settled after its use. `labels` is what the agent has
+/// seen.
+pub fn seal(funded: Funded, labels: Labels) -> (Permit, Reservation) {
+    let Funded { effect, number, reservation, limit } = funded;
+    (Permit { effect, number, limit, labels }, reservation)
 }

@@ -129,7 +129,7 @@ fn what_is_wrong_with_a_grant_is_said() {
         says("tool:*"),
         "`tool:*` is not a grant: write storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, \
          http:HOST[:PORT] (https), http:http://HOST[:PORT] (plain), agent:NAME, net:ADDRESS[/LENGTH], egress:preflight, \
-         egress:none or secret:SLOT"
+         egress:none, secret:SLOT, trusted:HOST[:PORT] or private:HOST[:PORT]"
     );
     assert_eq!(says("http:a:0"), "`http:a:0` is not a grant: `0`: a port is 1 to 65535 without leading zeros");
     assert_eq!(

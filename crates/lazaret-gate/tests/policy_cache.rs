@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cedar_policy::{AuthorizationError, Authorizer, Entities, EntityUid, Schema};
 use lazaret_gate::policy::{
-    ACTIONS, Cached, Context, Decision, Kind, Policies, Request, RiskFacts, SCHEMA, Shape, Uid, Verdict, Who,
+    ACTIONS, Cached, Context, Decision, Kind, MaxResponse, Policies, Request, RiskFacts, SCHEMA, Shape, Uid, Verdict,
+    Who,
 };
 use lazaret_gate::risk::RiskTier;
 use lazaret_gate::trust::Score;
@@ -103,6 +104,8 @@ fn rule() -> impl Strategy<Value = String> {
             4 => Just("permit"),
             2 => Just("forbid"),
             2 => Just("@requireApproval(\"why\") permit"),
+            1 => Just("@maxResponse(\"9\") permit"),
+            1 => Just("@requireApproval(\"why\") @maxResponse(\"10\") permit"),
         ];
         (head, prop::collection::vec(clause, 0..3))
             .prop_map(move |(head, clauses)| format!("{head} ({scope}) {};", clauses.join(" ")))
@@ -238,15 +241,20 @@ fn bare(schema: &Schema, policies: &Policies, request: &Request) -> Decision {
         let forbids = matched.into_iter().filter(|_| !allowed);
         let rules: BTreeSet<String> = forbids.chain(failed.keys().cloned()).collect();
         let errors = failed.into_values().collect();
-        return Decision { verdict: Verdict::Deny, rules: rules.into_iter().collect(), errors };
+        return Decision { verdict: Verdict::Deny, rules: rules.into_iter().collect(), errors, max_response: None };
     }
+    let limit = |id: &String| {
+        let (_, after) = policies.source(id).unwrap().0.split_once("@maxResponse(\"")?;
+        Some((after.split('"').next().unwrap().parse::<u64>().unwrap(), id.clone()))
+    };
+    let max_response = matched.iter().filter_map(limit).min().map(|(bytes, rule)| MaxResponse { bytes, rule });
     let asks = |id: &String| policies.source(id).unwrap().0.contains("@requireApproval");
     let asking: Vec<String> = matched.iter().filter(|id| asks(id)).cloned().collect();
     let (verdict, rules) = match asking.is_empty() {
         true => (Verdict::Allow, matched.into_iter().collect()),
         false => (Verdict::Ask { reason: "why".into() }, asking),
     };
-    Decision { verdict, rules, errors: Vec::new() }
+    Decision { verdict, rules, errors: Vec::new(), max_response }
 }
 
 #[test]

@@ -133,6 +133,7 @@ impl Turn {
             budget: &self.budget,
             meter: &mut self.meter,
             purse: Purse { caps: &Caps::default(), account: &mut self.account, at: &at },
+            labels: None,
         };
         let mut journal = Notes { seen: &self.seen, fails: self.fails };
         mediate(&mut caller, effect, &mut self.calm, &mut journal, &mut Answers { seen: &self.seen, with })
@@ -486,6 +487,7 @@ fn a_switch_thrown_during_the_wait_stops_what_it_is_about() {
             budget: &turn.budget,
             meter: &mut turn.meter,
             purse: Purse { caps: &Caps::default(), account: &mut turn.account, at: &at },
+            labels: None,
         };
         let mut notes = Notes { seen: &turn.seen, fails: "" };
         let mut answers = Answers { seen: &turn.seen, with: Ok(Answer::Nothing) };

@@ -72,7 +72,7 @@ fn turn(codes: &[Code], ending: Ending) -> TurnRecord {
         grants: Grants::default(),
         budget: Budget::default(),
         image_before: None,
-        input: Message { sender: None, content_type: String::new(), body: "".into() },
+        input: Message::outside("", ""),
         tape: codes.iter().map(refused).collect(),
         judged: none,
         ending,

@@ -105,8 +105,7 @@ fn durable(call: &str) -> (Program, State) {
 
 fn take_durable(program: &Program, state: &State, grants: Grants, fuel: u64) -> (turn::Ran, u64) {
     let budget = Budget { fuel, ..Budget::default() };
-    let input =
-        lazaret_gate::record::Message { sender: None, content_type: "text/plain".into(), body: Vec::new().into() };
+    let input = lazaret_gate::record::Message::outside("text/plain", Vec::new());
     let world = Memory::new(grants, budget.clone());
     let ran = turn::run(program, state, &Terms { input: &input, budget: &budget }, Box::new(world));
     let fuel = ran.fuel;

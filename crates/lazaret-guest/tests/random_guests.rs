@@ -130,7 +130,7 @@ fn take_turn(
     number: u8,
     run: impl FnOnce(&Terms<'_>, Box<Memory>) -> Ran,
 ) -> (Ending, u64, Vec<TapeEntry>, Option<Change>) {
-    let input = Message { sender: None, content_type: "t".into(), body: vec![number; 9].into() };
+    let input = Message::outside("t", vec![number; 9]);
     let budget = budget();
     let world = Box::new(Memory::new(Grants::basic(), budget.clone()));
     let ran = run(&Terms { input: &input, budget: &budget }, world);

@@ -94,7 +94,7 @@ fn take(
     fate: Fate,
     stays: bool,
 ) -> (Option<State>, Option<Digest>, Option<u32>) {
-    let input = Message { sender: None, content_type: String::new(), body: body.to_vec().into() };
+    let input = Message::outside("", body.to_vec());
     let budget = Budget::default();
     let terms = Terms { input: &input, budget: &budget };
     let (ran, leftover) = turn::run_and_leave(program, &state, &terms, Box::new(Silence));

@@ -5,7 +5,7 @@ use lazaret_gate::grant::EgressMode;
 use lazaret_gate::image::Image;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, CapsSet, EffectClosed, Message, World};
-use lazaret_gate::{AgentId, Budget, Digest, Grants, Outcome};
+use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels, Outcome};
 use lazaret_guest::State;
 use lazaret_store::{AgentRow, AgentState, Batch, Change};
 
@@ -61,7 +61,7 @@ impl Host {
     }
 
     /// Looks granted hosts up and checks where they lead, for an agent whose requests won't be checked.
-    fn preflight(&self, grants: &Grants) -> Result<(), HostError> {
+    pub(crate) fn preflight(&self, grants: &Grants) -> Result<(), HostError> {
         if grants.egress() != EgressMode::Preflight {
             return Ok(());
         }
@@ -170,6 +170,7 @@ fn row_of(created: &AgentCreated) -> lazaret_store::NewAgent {
         budget: created.budget.clone(),
         caps: created.caps.clone(),
         image: created.image,
+        labels: Labels::new(),
         entry: 0,
     }
 }

@@ -9,8 +9,8 @@ use lazaret_gate::entry::Entry as Journaled;
 use lazaret_gate::image::Image;
 use lazaret_gate::lineage::BIRTHS;
 use lazaret_gate::outcome::Entry;
-use lazaret_gate::record::{AgentForked, AgentRolledBack, Body, Ending, TurnRecord, World};
-use lazaret_gate::{AgentId, Answer, Digest, Effect, Outcome, canonical};
+use lazaret_gate::record::{AgentForked, AgentRolledBack, Body, Ending, Judged, TurnRecord, World};
+use lazaret_gate::{AgentId, Answer, Digest, Effect, Labels, Outcome, canonical, labels};
 use lazaret_guest::State;
 use lazaret_store::{AgentRow, AgentState, Batch, Change, NewAgent};
 
@@ -68,8 +68,13 @@ impl Past {
 
 impl Host {
     /// Makes an agent from another one as that one was after a turn, or is now: the same component, grants, budget and caps,
-    /// and the image and storage of then. It has taken no turn, spent nothing and got no mail.
+    /// and the image, storage and labels of then. It has taken no turn, spent nothing and got no mail.
     pub fn fork(&self, from: &AgentId, turn: Option<u64>, new: &AgentId) -> Result<(AgentRow, AgentForked), HostError> {
+        let source = self.known(from)?;
+        self.trusted(&source)?;
+        // It is made now, so this is when its hosts are looked at. Before anything is locked, because names take their time;
+        // what was granted doesn't change.
+        self.preflight(&source.grants)?;
         let slot = self.slot(from);
         let _turn = lock(&slot);
         let source = self.between_turns(from)?;
@@ -95,7 +100,7 @@ impl Host {
         let (agent, entry) = (new.clone(), left.entry);
         let from = from.clone();
         let forked = AgentForked { agent, component, world, engine, grants, budget, caps, image, from, turn, entry };
-        changes.push(Change::CreateAgent(row_of(&forked)));
+        changes.push(Change::CreateAgent(row_of(&forked, self.labels_at(&past, turn)?)));
         changes.extend(self.storage_at(past, turn)?.into_iter().map(|(key, entry)| set(new, key, entry)));
         let mut entries = vec![Body::AgentForked(Box::new(forked.clone()))];
         self.trust_at_birth(new, score, &mut entries, &mut changes);
@@ -107,8 +112,8 @@ impl Host {
         Ok((self.known(new)?, forked))
     }
 
-    /// Puts an agent back to where one of its turns had left it, image and storage. Its turns go on counting, its mail stays,
-    /// and what it has spent is spent.
+    /// Puts an agent back to where one of its turns had left it: image, storage, and with them its labels. Its turns go on
+    /// counting, its mail stays, and what it has spent is spent.
     pub fn rollback(&self, agent: &AgentId, turn: u64, by: &str) -> Result<AgentRow, HostError> {
         check_words(&[by])?;
         let slot = self.slot(agent);
@@ -121,8 +126,9 @@ impl Host {
         let left = self.left(&past, turn)?;
         let image = left.image.ok_or_else(|| HostError::Stateless(agent.clone()))?;
         let (_, state) = self.image_of(agent, turn, &image)?;
+        let labels = self.labels_at(&past, turn)?;
         let mut changes = self.restore(agent, self.storage_at(past, turn)?)?;
-        changes.push(Change::RolledBack { agent: agent.clone(), image, entry: 0 });
+        changes.push(Change::RolledBack { agent: agent.clone(), image, labels, entry: 0 });
         changes.push(Change::SetStreak { agent: agent.clone(), streak: 0 });
         let (taken, previous) = (row.turn, row.last_entry);
         let (agent, by, entry) = (agent.clone(), by.to_owned(), left.entry);
@@ -217,6 +223,35 @@ impl Host {
         Ok(storage)
     }
 
+    /// What an agent had seen after a turn: what it had seen before that one, which is on record with it, and what that one
+    /// added.
+    pub(crate) fn labels_after(&self, record: &TurnRecord) -> Result<Labels, HostError> {
+        let judged: Judged = canonical::decode(&self.store.blob(&record.judged)?)?;
+        Ok(labels::after(judged.labels.as_ref(), record))
+    }
+
+    /// The same for any turn. Before its first, an agent has seen nothing, or what the one had that it was forked from.
+    fn labels_at(&self, past: &Past, turn: u64) -> Result<Labels, HostError> {
+        let (mut forked, mut turn) = (None, turn);
+        loop {
+            let past = forked.as_ref().unwrap_or(past);
+            if turn > 0 {
+                return self.labels_after(&self.record_of(past, turn)?.0);
+            }
+            let Body::AgentForked(fork) = &past.birth else { return Ok(Labels::new()) };
+            let from = fork.from.clone();
+            turn = fork.turn;
+            forked = Some(self.past_of(&from)?);
+        }
+    }
+
+    /// What an agent has seen by now, as the journal says.
+    pub(crate) fn labels_of(&self, agent: &AgentId) -> Result<Labels, HostError> {
+        let past = self.past_of(agent)?;
+        let taken = past.turns.len() as u64;
+        self.labels_at(&past, past.stands_at(taken))
+    }
+
     /// What has to change in an agent's storage so that it is as it was.
     fn restore(&self, agent: &AgentId, then: Storage) -> Result<Vec<Change>, HostError> {
         let mut changes = Vec::new();
@@ -259,7 +294,7 @@ fn set(agent: &AgentId, key: String, entry: Entry) -> Change {
 }
 
 /// The row that goes with a fork's first entry, which is the batch's only one.
-fn row_of(forked: &AgentForked) -> NewAgent {
+fn row_of(forked: &AgentForked, labels: Labels) -> NewAgent {
     NewAgent {
         agent: forked.agent.clone(),
         component: forked.component,
@@ -269,6 +304,7 @@ fn row_of(forked: &AgentForked) -> NewAgent {
         budget: forked.budget.clone(),
         caps: forked.caps.clone(),
         image: forked.image,
+        labels,
         entry: 0,
     }
 }

@@ -13,8 +13,8 @@ use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, Stop, Tape
 use lazaret_gate::stages::Purse;
 use lazaret_gate::trust::MailboxClosed;
 use lazaret_gate::{
-    AgentId, Answer, Budget, Caller, Digest, Effect, Executor, Grants, Halt, Journal, Meter, Outcome, Permit, Ruling,
-    Rulings, Undone, canonical, mediate,
+    AgentId, Answer, Budget, Caller, Digest, Effect, Executor, Grants, Halt, Journal, Labels, Meter, Outcome, Permit,
+    Ruling, Rulings, Undone, canonical, mediate,
 };
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
@@ -36,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) budget: Budget,
     pub(crate) caps: Caps,
     pub(crate) account: Account,
+    /// What the agent has seen when the turn begins.
+    pub(crate) labels: Labels,
     pub(crate) esteem: Esteem,
     pub(crate) resume: Resume,
 }
@@ -61,6 +63,7 @@ pub(crate) struct Live {
     budget: Budget,
     caps: Caps,
     account: Account,
+    labels: Labels,
     at: Point,
     meter: Meter,
     acts: Acting,
@@ -101,6 +104,7 @@ impl Live {
             agent: plan.agent.clone(),
             caps: plan.caps,
             account: plan.account,
+            labels: plan.labels,
             at: present.point(),
             acts,
             begun,
@@ -170,6 +174,7 @@ impl World for Live {
             budget: &self.budget,
             meter: &mut self.meter,
             purse: Purse { caps: &self.caps, account: &mut self.account, at: &self.at },
+            labels: Some(&mut self.labels),
         };
         let answered = mediate(&mut caller, effect, &mut self.present, &mut self.journal, &mut self.executor);
         self.timings.push(Timing { after, took: self.begun.elapsed().saturating_sub(after) });
@@ -319,7 +324,8 @@ impl Executor for TurnExecutor {
                 if known.is_some() && !told && matches!(permit.effect(), Effect::AgentsSend { .. }) {
                     return self.known.run(permit);
                 }
-                self.change(permit.into_effect(), told)
+                let labels = permit.labels().clone();
+                self.change(permit.into_effect(), labels, told)
             }
             Effect::StorageList { prefix, after, limit } => {
                 Ok(Answer::Keys(self.list(prefix, after.as_deref(), *limit as usize)?))
@@ -346,7 +352,7 @@ impl TurnExecutor {
         Ok(stored.map(|(value, version)| Entry { value: value.into(), version }))
     }
 
-    fn change(&mut self, effect: Effect, told: bool) -> Result<Answer, Undone> {
+    fn change(&mut self, effect: Effect, labels: Labels, told: bool) -> Result<Answer, Undone> {
         match effect {
             Effect::StorageSet { key, value } => {
                 let version = self.get(&key)?.map_or(0, |entry| entry.version) + 1;
@@ -362,7 +368,8 @@ impl TurnExecutor {
             }
             Effect::AgentsSend { to, content_type, body } => {
                 let to: AgentId = to.parse().map_err(|why: lazaret_gate::id::BadAgentId| why.to_string())?;
-                let message = Message { sender: Some(self.agent.clone()), content_type, body };
+                // Whoever gets it has then seen what its sender had seen by now.
+                let message = Message { sender: Some(self.agent.clone()), content_type, body, labels };
                 if !told {
                     let row = self.store.agent(&to).map_err(|why| why.to_string())?;
                     let row = row.filter(|row| row.state != lazaret_store::AgentState::Removed);

@@ -12,7 +12,7 @@ use lazaret_gate::policy::Who;
 use lazaret_gate::record::{Cause, Divergence, Ending, Judged, Stop, TurnRecord, World as Lives};
 use lazaret_gate::refusal::Code;
 use lazaret_gate::stages::Purse;
-use lazaret_gate::{AgentId, Caller, Digest, Effect, Halt, Meter, Outcome, Rulebook, Rulings, mediate};
+use lazaret_gate::{AgentId, Caller, Digest, Effect, Halt, Labels, Meter, Outcome, Rulebook, Rulings, labels, mediate};
 use lazaret_guest::{Awake, Change, Engine, Program, State, Terms, World};
 use serde::Serialize;
 
@@ -104,6 +104,7 @@ struct Past {
     who: Who,
     caps: Caps,
     account: Account,
+    labels: Option<Labels>,
     at: Point,
     meter: Meter,
     then: Then<FindBook>,
@@ -120,6 +121,7 @@ impl World for Past {
             budget: &self.record.budget,
             meter: &mut self.meter,
             purse: Purse { caps: &self.caps, account: &mut self.account, at: &self.at },
+            labels: self.labels.as_mut(),
         };
         mediate(&mut caller, effect, &mut self.then, &mut self.journal, &mut self.executor)
     }
@@ -304,7 +306,7 @@ impl<'a, S: Source> Replayer<'a, S> {
 
     /// The world as it was in a recorded turn.
     fn past(&mut self, record: &Arc<TurnRecord>) -> Result<(Recorded, Past), Verdict> {
-        let Judged { caps, spending, day, rulings } = self.judged(record)?;
+        let Judged { caps, spending, day, rulings, labels } = self.judged(record)?;
         let books = self.rulebooks(&rulings)?;
         let find: FindBook =
             Box::new(move |digest| books.get(digest).cloned().ok_or_else(|| "it is not among the turn's".to_owned()));
@@ -314,6 +316,7 @@ impl<'a, S: Source> Replayer<'a, S> {
             who: Who::agent(&record.agent, None),
             caps,
             account: spending,
+            labels: labels.map(|before| labels::at_start(&before, &record.input)),
             at: point(record, day),
             meter: Meter::default(),
             then: Then::new(tape.clone(), find),

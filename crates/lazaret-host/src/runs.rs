@@ -219,7 +219,7 @@ mod tests {
         host.create(new, &component).unwrap();
         for turn in 0..TURNS {
             let body = if turn % 50 == 7 { "fail on purpose" } else { "add 1" };
-            let message = Message { sender: None, content_type: "text/plain".into(), body: body.into() };
+            let message = Message::outside("text/plain", body);
             host.send(&agent, message).unwrap();
         }
         (host, Selection { agent, turns: None })

@@ -9,7 +9,7 @@ use lazaret_gate::ledger::{Account, Amounts, Ask, Caps, Point};
 use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
 use lazaret_gate::outcome::Entry;
 use lazaret_gate::record::{Body, Ending, InDoubt, Judged, Message, TurnRecord};
-use lazaret_gate::{AgentId, Digest, Halt, Rulings};
+use lazaret_gate::{AgentId, Digest, Halt, Rulings, labels};
 use lazaret_guest::{Leftover, Ran, State, Terms, turn};
 use lazaret_store::{AgentRow, AgentState, Batch, Change, Placed};
 
@@ -146,6 +146,7 @@ impl Host {
             budget: row.budget.clone(),
             caps: row.caps.clone(),
             account: row.account.clone(),
+            labels: labels::at_start(&row.labels, &input),
             esteem: self.esteem(&row)?,
             resume,
         };
@@ -191,7 +192,9 @@ impl Host {
         let (fuel, memory, output_bytes) = (ran.fuel, ran.memory, ending.output_bytes());
         let taken = Amounts { fuel, memory, output_bytes, ..traces.taken };
         let (account, warnings) = closed(traces.account, &row.caps, &traces.at, &taken);
-        let judged = Judged { caps: row.caps, spending: row.account, day: traces.at.day, rulings: traces.rulings };
+        let (spending, before) = (row.account, row.labels.clone());
+        let judged =
+            Judged { caps: row.caps, spending, day: traces.at.day, rulings: traces.rulings, labels: Some(before) };
         let bytes = canonical::encode(&judged)?;
         let (judged, rulings) = (Digest::of(&bytes), judged.rulings);
         changes.push(Change::Blob { digest: judged, bytes });
@@ -216,7 +219,8 @@ impl Host {
         }
         changes.extend(over(&agent, message, traces.begun, streak));
         changes.push(self.behaved(&agent, row.conduct, &record)?);
-        changes.push(Change::Turned { agent, turn: record.turn, image: image_after, account, entry: 0, kept });
+        let labels = labels::after(Some(&row.labels), &record);
+        changes.push(Change::Turned { agent, turn: record.turn, image: image_after, account, labels, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
         let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
         let placed = self.commit_turn(&entry, changes, &mut state, leftover, ran.change)?;

@@ -28,6 +28,10 @@ impl Host {
             Body::AgentRolledBack(it) => (it.taken, Some(it.image)),
             body => (0, body.birth().ok_or_else(unlike)?.image),
         };
+        let labels = match &last {
+            Body::Turn(it) => self.labels_after(it)?,
+            _ => self.labels_of(&row.agent)?,
+        };
         let (_, first) = read(&BIRTHS)?;
         let birth = first.birth().ok_or_else(unlike)?;
         let caps = match read(&["caps-set"]) {
@@ -46,6 +50,7 @@ impl Host {
             && caps == row.caps
             && image == row.image
             && taken == row.turn
+            && labels == row.labels
             && quarantined == (row.state == AgentState::Quarantined)
             && Digest::of(&bytes) == row.last_entry;
         if same { Ok(()) } else { Err(unlike()) }

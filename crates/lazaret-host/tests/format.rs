@@ -39,7 +39,7 @@ fn format_1_is_read_and_takes_a_turn() {
     let row = host.known(&agent).unwrap();
     assert_eq!((row.turn, row.streak), (6, 0));
     let ask = |text: &str| {
-        let message = Message { sender: None, content_type: "text/plain".into(), body: text.into() };
+        let message = Message::outside("text/plain", text);
         match host.send(&agent, message).unwrap().record.ending {
             Ending::Replied(reply) => String::from_utf8(reply.body.0).unwrap(),
             other => panic!("{other:?}"),

@@ -69,7 +69,7 @@ impl Past {
         let (grants, caps) = (Grants::basic(), lazaret_gate::ledger::Caps::default());
         host.create(NewAgent { agent: agent.clone(), grants, budget, caps }, component).unwrap();
         for body in messages {
-            host.send(&agent, Message { sender: None, content_type: "text/plain".into(), body: body.into() }).unwrap();
+            host.send(&agent, Message::outside("text/plain", body)).unwrap();
         }
         let records = host.turns(&Selection { agent, turns: None }).unwrap();
         Self { host, records: records.into_iter().map(|(_, record)| Arc::new(record)).collect(), _dir: dir }

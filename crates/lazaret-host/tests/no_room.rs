@@ -27,7 +27,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const CHILD: &str = "LAZARET_TEST_NO_ROOM";
 
 fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: Bytes(text.as_bytes().to_vec()) }
+    Message::outside("text/plain", text.as_bytes().to_vec())
 }
 
 fn eventually(what: &str, mut is: impl FnMut() -> bool) {

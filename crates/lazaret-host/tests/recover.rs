@@ -33,7 +33,7 @@ fn draft() -> (String, Effect) {
 }
 
 fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: Bytes(text.as_bytes().to_vec()) }
+    Message::outside("text/plain", text.as_bytes().to_vec())
 }
 
 fn name() -> AgentId {

@@ -28,7 +28,7 @@ fn open(root: &Path) -> (Host, AgentId) {
 /// Asks for so many keys, the first of which has this number; says how many asks were let through.
 fn ask(host: &Host, agent: &AgentId, asks: u32, first: u32) -> usize {
     let body = [asks.to_le_bytes(), first.to_le_bytes()].concat();
-    let turn = host.send(agent, Message { sender: None, content_type: "a/b".into(), body: body.into() }).unwrap();
+    let turn = host.send(agent, Message::outside("a/b", body)).unwrap();
     turn.record.tape.iter().filter(|entry| matches!(entry.outcome, Outcome::Done(_))).count()
 }
 

@@ -144,7 +144,7 @@ impl Scene {
 }
 
 fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: Bytes(text.as_bytes().to_vec()) }
+    Message::outside("text/plain", text.as_bytes().to_vec())
 }
 
 fn send(host: &Host, text: &str) -> Turn {

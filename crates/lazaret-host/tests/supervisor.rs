@@ -26,7 +26,7 @@ fn id(name: &str) -> AgentId {
 }
 
 fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: Bytes(text.as_bytes().to_vec()) }
+    Message::outside("text/plain", text.as_bytes().to_vec())
 }
 
 fn open(dir: &TempDir) -> Arc<Host> {

@@ -24,7 +24,7 @@ fn id(name: &str) -> AgentId {
 }
 
 fn message(body: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: body.into() }
+    Message::outside("text/plain", body)
 }
 
 fn create(host: &Host, name: &str, budget: Budget) -> AgentRow {

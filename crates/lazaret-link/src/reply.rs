@@ -2,7 +2,7 @@
 
 use lazaret_gate::ledger::{Caps, Switches};
 use lazaret_gate::record::{Divergence, World};
-use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Rulings, TurnRecord};
+use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Labels, Rulings, TurnRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::vault::{SecretAudit, SecretView, VaultView};
@@ -152,6 +152,9 @@ pub struct AgentView {
     pub image: Option<Digest>,
     /// A turn that has effects on disk and isn't over.
     pub unfinished: Option<u64>,
+    /// What it has seen.
+    #[serde(default)]
+    pub labels: Labels,
 }
 
 /// A turn that is on record.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::World;
 use lazaret_gate::trust::{self, Conduct, Revoked, Score, TrustChange, TrustEvent};
-use lazaret_gate::{AgentId, Budget, Digest, Grants};
+use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,8 @@ pub struct NewAgent {
     pub caps: Caps,
     /// Its first image; none if stateless.
     pub image: Option<Digest>,
+    /// What it has seen: nothing, unless it is made from another agent.
+    pub labels: Labels,
     /// Place in the batch of the entry that creates it.
     pub entry: usize,
 }
@@ -117,6 +119,9 @@ pub struct AgentRow {
     /// That it is revoked, as the journal says. What is in force is for the host to tell.
     #[serde(default)]
     pub revoked: Option<Revoked>,
+    /// What it has seen.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
 }
 
 /// A schedule that stands. What it says is in the journal.
@@ -316,7 +321,7 @@ impl<'a> Touched<'a> {
             return Err(StoreError::NameTaken { agent: new.agent });
         }
         self.source.check_count()?;
-        let NewAgent { agent, component, world, engine, grants, budget, caps, image, entry: _ } = new;
+        let NewAgent { agent, component, world, engine, grants, budget, caps, image, labels, entry: _ } = new;
         let account = Account::new(Holder::Agent(agent.clone()));
         let (state, unfinished, trail) = (AgentState::Asleep, None, NO_TRAIL);
         let row = AgentRow {
@@ -341,18 +346,25 @@ impl<'a> Touched<'a> {
             conduct: Some(Conduct::default()),
             base: None,
             revoked: None,
+            labels,
         };
         self.rows.insert(row.agent.clone(), row);
         Ok(())
     }
 
     /// Lets an agent wake from an earlier image. Not in the middle of a turn, which would then end from another one.
-    pub(crate) fn roll_back(&mut self, agent: &AgentId, image: Digest, last_entry: Digest) -> Result<(), StoreError> {
+    pub(crate) fn roll_back(
+        &mut self,
+        agent: &AgentId,
+        image: Digest,
+        labels: Labels,
+        last_entry: Digest,
+    ) -> Result<(), StoreError> {
         let row = self.living(agent)?;
         if row.unfinished.is_some() {
             return Err(StoreError::bad(format!("`{agent}` is in the middle of a turn and can't be rolled back")));
         }
-        (row.image, row.last_entry) = (Some(image), last_entry);
+        (row.image, row.labels, row.last_entry) = (Some(image), labels, last_entry);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use lazaret_gate::ledger::{Account, Caps};
 use lazaret_gate::limits::MAX_ENTRY;
 use lazaret_gate::record::{Body, Message};
 use lazaret_gate::trust::{Conduct, TrustEvent};
-use lazaret_gate::{AgentId, Digest, canonical};
+use lazaret_gate::{AgentId, Digest, Labels, canonical};
 
 use crate::agents::{AgentState, NewAgent, Rows, Source, Touched};
 use crate::error::StoreError;
@@ -45,9 +45,11 @@ pub enum Change {
         image: Option<Digest>,
         /// What the agent has spent now.
         account: Account,
+        /// What the agent has seen now, if the turn is kept.
+        labels: Labels,
         /// Place in the batch of the turn's record.
         entry: usize,
-        /// Whether the image becomes the one to wake from.
+        /// Whether the image becomes the one to wake from, and the labels the agent's.
         kept: bool,
     },
     /// Puts an agent back to an earlier image. Its turns go on counting, and its messages stay.
@@ -56,6 +58,8 @@ pub enum Change {
         agent: AgentId,
         /// The image that it wakes from next.
         image: Digest,
+        /// What it had seen then.
+        labels: Labels,
         /// Place in the batch of the entry that says so.
         entry: usize,
     },
@@ -407,24 +411,25 @@ fn make(
             tip.agents += 1;
             Op::Begin { agent: agent.as_str() }.write(out);
         }
-        Change::Turned { agent, turn, image, account, entry, kept } => {
+        Change::Turned { agent, turn, image, account, labels, entry, kept } => {
             let row = agents.living(&agent)?;
             if turn != row.turn + 1 {
                 return Err(StoreError::OutOfTurn { agent, taken: row.turn, turn });
             }
-            row.turn = turn;
-            row.last_entry = entry_hash(entry)?;
+            (row.turn, row.last_entry) = (turn, entry_hash(entry)?);
             row.unfinished = None;
             row.account = account;
             if kept {
-                row.image = image;
+                (row.image, row.labels) = (image, labels);
             }
         }
         Change::RemoveAgent { agent } | Change::SetState { agent, state: AgentState::Removed } => {
             agents.remove(&agent)?;
             Op::Clear { agent: agent.as_str() }.write(out);
         }
-        Change::RolledBack { agent, image, entry } => agents.roll_back(&agent, image, entry_hash(entry)?)?,
+        Change::RolledBack { agent, image, labels, entry } => {
+            agents.roll_back(&agent, image, labels, entry_hash(entry)?)?;
+        }
         Change::SetStreak { agent, streak } => agents.living(&agent)?.streak = streak,
         Change::Behaved { agent, before, more } => agents.living(&agent)?.behaved(before, more),
         // Also of an agent that is gone: the entry stands in the journal all the same.

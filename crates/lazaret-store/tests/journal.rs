@@ -222,12 +222,14 @@ fn a_turn_that_kept_nothing_leaves_the_image() {
         turn: 1,
         image: None,
         account: common::account("a"),
+        labels: lazaret_gate::Labels::from(["untrusted".to_owned()]),
         entry: 0,
         kept: false,
     }];
     store.commit(stopped).unwrap();
     let row = store.agent(&id("a")).unwrap().unwrap();
     assert_eq!((row.turn, row.image), (1, Some(Digest::of(b"a"))));
+    assert!(row.labels.is_empty(), "nor is what was seen in it");
 }
 
 #[test]

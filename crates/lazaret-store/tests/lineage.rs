@@ -12,7 +12,7 @@ mod common;
 use common::*;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{AgentForked, AgentQuarantined, AgentRolledBack, AgentWoken, World};
-use lazaret_gate::{Body, Budget, Digest, Grants};
+use lazaret_gate::{Body, Budget, Digest, Grants, Labels};
 use lazaret_store::{AgentState, Batch, Change, NewAgent, Placed, Store, StoreError};
 
 fn fork(from: &str, new: &str, entry: Digest) -> Batch {
@@ -31,7 +31,18 @@ fn fork(from: &str, new: &str, entry: Digest) -> Batch {
         turn: 1,
         entry,
     };
-    let row = NewAgent { agent: id(new), component, world, engine, grants, budget, caps, image, entry: 0 };
+    let row = NewAgent {
+        agent: id(new),
+        component,
+        world,
+        engine,
+        grants,
+        budget,
+        caps,
+        image,
+        labels: Labels::new(),
+        entry: 0,
+    };
     let changes = vec![Change::CreateAgent(row), set(new, "k", b"v", 7)];
     Batch { entries: vec![Body::AgentForked(Box::new(forked))], changes }
 }
@@ -40,7 +51,7 @@ fn back(name: &str, previous: Digest) -> Batch {
     let (image, entry) = (Digest::of(b"earlier"), Digest::of(b"entry"));
     let back =
         AgentRolledBack { agent: id(name), by: "\",\"turn\":9}}".into(), to: 0, entry, image, taken: 1, previous };
-    let changes = vec![Change::RolledBack { agent: id(name), image, entry: 0 }];
+    let changes = vec![Change::RolledBack { agent: id(name), image, labels: Labels::new(), entry: 0 }];
     Batch { entries: vec![Body::AgentRolledBack(back)], changes }
 }
 

@@ -42,7 +42,7 @@ fn a_mailbox_has_a_weight_and_what_is_delivered_was_weighed_before() {
     let dir = dir();
     let store = open(dir.path());
     store.commit(creation("a")).unwrap();
-    let heavy = || Message { sender: None, content_type: String::new(), body: Bytes(vec![7; 3 << 20]) };
+    let heavy = || Message::outside("", vec![7; 3 << 20]);
     let mut taken = 0;
     let why = loop {
         match store.commit(changes(vec![Change::Enqueue { to: id("a"), message: heavy() }])) {

@@ -125,7 +125,7 @@ impl Scene {
 
 fn replied(host: &Host, text: &str) -> String {
     let body = Bytes(text.as_bytes().to_vec());
-    let turn = host.send(&agent(), Message { sender: None, content_type: "text/plain".into(), body }).unwrap();
+    let turn = host.send(&agent(), Message::outside("text/plain", body)).unwrap();
     match turn.record.ending {
         Ending::Replied(reply) => String::from_utf8(reply.body.0).unwrap(),
         other => panic!("{other:?}"),

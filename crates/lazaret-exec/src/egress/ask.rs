@@ -21,6 +21,8 @@ pub struct Ask {
     pub headers: Vec<(String, Vec<u8>)>,
     /// What is sent along.
     pub body: Vec<u8>,
+    /// How many bytes the response's body may have, unpacked; none if only this host's own limit holds.
+    pub most: Option<usize>,
 }
 
 /// One response.
@@ -123,6 +125,8 @@ pub(super) struct Outgoing {
     pub(super) body: Bytes,
     /// Whether the body that comes back is unpacked.
     pub(super) unpack: bool,
+    /// How large that may be.
+    pub(super) most: Option<usize>,
 }
 
 impl Outgoing {
@@ -135,7 +139,7 @@ impl Outgoing {
         let path = PathAndQuery::try_from(ask.url.path_and_query()).map_err(|why| BadAsk::Path(why.to_string()))?;
         let authority = HeaderValue::from_str(ask.url.authority()).map_err(|why| BadAsk::Path(why.to_string()))?;
         let unpack = !headers.contains_key(hyper::header::ACCEPT_ENCODING);
-        Ok(Self { target: ask.url, method, headers, path, authority, body: ask.body.into(), unpack })
+        Ok(Self { target: ask.url, method, headers, path, authority, body: ask.body.into(), unpack, most: ask.most })
     }
 
     /// With the path alone, and `Host`.

@@ -20,6 +20,8 @@ const PIECE: usize = 16 << 10;
 pub(super) struct Unpacked<'a> {
     target: &'a Target,
     limits: &'a Limits,
+    /// How much may come out, if that is less than is taken of anybody.
+    leave: Option<usize>,
     packing: Packing,
     /// Bytes as they came.
     taken: usize,
@@ -106,9 +108,17 @@ impl Write for Inflate {
 }
 
 impl<'a> Unpacked<'a> {
-    /// `packing` are the values of `Content-Encoding`, or nothing if what comes is to be left as it is.
-    pub(super) fn new(packing: &[&HeaderValue], target: &'a Target, limits: &'a Limits) -> Result<Self, EgressError> {
-        let sink = Sink { most: limits.body, ratio: limits.ratio, ratio_from: limits.ratio_from, ..Sink::default() };
+    /// `packing` are the values of `Content-Encoding`, or nothing if what comes is to be left as it is; `most` is how much may
+    /// come out.
+    pub(super) fn new(
+        packing: &[&HeaderValue],
+        most: Option<usize>,
+        target: &'a Target,
+        limits: &'a Limits,
+    ) -> Result<Self, EgressError> {
+        let leave = most.filter(|most| *most < limits.body);
+        let most = leave.unwrap_or(limits.body);
+        let sink = Sink { most, ratio: limits.ratio, ratio_from: limits.ratio_from, ..Sink::default() };
         let names = packing.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
         let names: Vec<String> = names
             .flat_map(|value| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>())
@@ -127,7 +137,7 @@ impl<'a> Unpacked<'a> {
                 return Err(EgressError::Packing { host: target.host_text().to_owned(), why });
             }
         };
-        Ok(Self { target, limits, packing, taken: 0 })
+        Ok(Self { target, limits, leave, packing, taken: 0 })
     }
 
     /// Whether bytes come out other than they went in.
@@ -137,13 +147,18 @@ impl<'a> Unpacked<'a> {
 
     /// How long it will be as it comes, if that is known.
     pub(super) fn expect(&self, length: Option<u64>) -> Result<(), EgressError> {
-        let too_long = length.is_some_and(|length| length > self.limits.body as u64);
+        let too_long = length.is_some_and(|length| length > self.most() as u64);
         if too_long { Err(self.too_large()) } else { Ok(()) }
+    }
+
+    /// How many bytes may come. What is packed may be larger so than unpacked, and is held to what is taken of anybody.
+    fn most(&self) -> usize {
+        self.leave.filter(|_| !self.is_packed()).unwrap_or(self.limits.body)
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), EgressError> {
         self.taken += bytes.len();
-        if self.taken > self.limits.body {
+        if self.taken > self.most() {
             return Err(self.too_large());
         }
         if let Packing::Deflate(first, sink) = &mut self.packing {
@@ -193,15 +208,20 @@ impl<'a> Unpacked<'a> {
     }
 
     fn too_large(&self) -> EgressError {
-        EgressError::BodyTooLarge { host: self.target.host_text().to_owned(), limit: self.limits.body }
+        let host = self.target.host_text().to_owned();
+        match self.leave.filter(|_| !self.is_packed()) {
+            Some(limit) => EgressError::OverLeave { host, limit },
+            None => EgressError::BodyTooLarge { host, limit: self.limits.body },
+        }
     }
 
     fn fault(&self, full: Option<Full>, why: &io::Error) -> EgressError {
         let host = self.target.host_text().to_owned();
-        match full {
-            Some(Full::Size) => EgressError::UnpackedTooLarge { host, limit: self.limits.body },
-            Some(Full::Ratio) => EgressError::Ratio { host, limit: self.limits.ratio },
-            None => EgressError::Packing { host, why: why.to_string() },
+        match (full, self.leave) {
+            (Some(Full::Size), Some(limit)) => EgressError::OverLeave { host, limit },
+            (Some(Full::Size), None) => EgressError::UnpackedTooLarge { host, limit: self.limits.body },
+            (Some(Full::Ratio), _) => EgressError::Ratio { host, limit: self.limits.ratio },
+            (None, _) => EgressError::Packing { host, why: why.to_string() },
         }
     }
 }

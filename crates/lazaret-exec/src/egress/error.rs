@@ -143,6 +143,14 @@ pub enum EgressError {
         /// How much is taken.
         limit: usize,
     },
+    /// The response's body is larger than whoever asked has leave for.
+    #[error("`{host}` answers with a body of more than the {limit} bytes that may come back")]
+    OverLeave {
+        /// Who was asked.
+        host: String,
+        /// How much may come back.
+        limit: usize,
+    },
     /// The response's body is larger than is taken once it is unpacked.
     #[error("`{host}` answers with a packed body that has more than {limit} bytes unpacked")]
     UnpackedTooLarge {

@@ -39,7 +39,7 @@ impl Link {
         builder.enable_push(false).initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
         builder.max_header_list_size(u32::try_from(limits.reply_head).unwrap_or(u32::MAX).saturating_mul(2));
         let made = builder.handshake(stream).await;
-        let (send, connection) = made.map_err(|why| EgressError::broken(target, why))?;
+        let (send, connection) = made.map_err(|why| EgressError::broken(target, words(&why)))?;
         Ok(Self { send, connection, over: false, whole: true })
     }
 
@@ -118,6 +118,10 @@ async fn read<'a>(
     limits: &Limits,
     clock: &Clock<'_>,
 ) -> Result<Coming<'a>, EgressError> {
+    // What only tells about a body, as the answer to HEAD does, says how long that is as well.
+    if !body.is_end_stream() {
+        coming.expect(coming.said())?;
+    }
     loop {
         match drive(connection, over, poll_fn(|cx| body.poll_data(cx))).await {
             Some(Some(Ok(bytes))) => {
@@ -181,8 +185,19 @@ fn fault(target: &Target, why: &h2::Error, limits: &Limits) -> EgressError {
     if why.is_library() && why.reason() == Some(Reason::ENHANCE_YOUR_CALM) {
         EgressError::HeadTooLarge { host: target.host_text().to_owned(), limit: limits.reply_head }
     } else if why.is_library() {
-        EgressError::protocol(target, why)
+        EgressError::protocol(target, words(why))
     } else {
-        EgressError::broken(target, why)
+        EgressError::broken(target, words(why))
+    }
+}
+
+/// What went wrong, without what the server wrote about it: a server that says goodbye may add any text, and agents are told
+/// of failures as of things that nobody outside has worded.
+fn words(why: &h2::Error) -> String {
+    match (why.reason(), why.is_remote()) {
+        (Some(reason), true) => format!("the server ended it: {reason}"),
+        (Some(reason), false) => reason.to_string(),
+        // The system's or the library's own, then.
+        (None, _) => why.to_string(),
     }
 }

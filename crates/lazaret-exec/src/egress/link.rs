@@ -124,13 +124,18 @@ impl<'a> Coming<'a> {
             return Err(EgressError::HeadTooLarge { host: host(), limit: limits.reply_head });
         }
         let packing = if outgoing.unpack { headers.get_all(CONTENT_ENCODING).iter().collect() } else { Vec::new() };
-        let body = Unpacked::new(&packing, target, limits)?;
+        let body = Unpacked::new(&packing, outgoing.most, target, limits)?;
         Ok(Self { target, status: status.as_u16(), version, headers, body, address })
     }
 
     /// How long the body will be, if that is known: too long is known at once then.
     pub(super) fn expect(&self, length: Option<u64>) -> Result<(), EgressError> {
         self.body.expect(length)
+    }
+
+    /// How long the server says that it will be.
+    pub(super) fn said(&self) -> Option<u64> {
+        self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
     }
 
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), EgressError> {

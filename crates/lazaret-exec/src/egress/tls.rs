@@ -72,6 +72,11 @@ pub(super) fn server_name(target: &Target) -> Result<ServerName<'static>, Egress
     }
 }
 
+/// What sort of fault it is, and no more: the rest may be what stands in the certificate, in the server's own words.
+fn kind_of(fault: &CertificateError) -> String {
+    format!("{fault:?}").chars().take_while(char::is_ascii_alphanumeric).collect()
+}
+
 /// What a failed handshake means.
 pub(super) fn fault(target: &Target, why: &io::Error) -> EgressError {
     let host = target.host_text().to_owned();
@@ -87,7 +92,7 @@ pub(super) fn fault(target: &Target, why: &io::Error) -> EgressError {
         }
         CertificateError::UnknownIssuer => CertificateFault::UnknownIssuer,
         CertificateError::Revoked => CertificateFault::Revoked,
-        other => CertificateFault::Other(other.to_string()),
+        other => CertificateFault::Other(kind_of(other)),
     };
     EgressError::Certificate { host, fault }
 }

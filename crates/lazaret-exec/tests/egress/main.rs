@@ -9,6 +9,7 @@
 )]
 
 mod http2;
+mod leave;
 mod limits;
 mod request;
 mod support;

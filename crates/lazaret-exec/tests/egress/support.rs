@@ -32,7 +32,7 @@ pub(crate) fn plain(limits: Limits) -> Egress {
 }
 
 pub(crate) fn ask(method: &str, url: &str) -> Ask {
-    Ask { method: method.into(), url: Target::parse(url).unwrap(), headers: Vec::new(), body: Vec::new() }
+    Ask { method: method.into(), url: Target::parse(url).unwrap(), headers: Vec::new(), body: Vec::new(), most: None }
 }
 
 pub(crate) fn get(egress: &Egress, url: &str) -> Result<Reply, EgressError> {

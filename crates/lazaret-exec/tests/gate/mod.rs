@@ -77,6 +77,7 @@ impl Gate {
                 account: &mut account,
                 at: &Point { day: 1, run: "r".into(), turn: "t".into() },
             },
+            labels: None,
         };
         mediate(&mut caller, effect, &mut self.calm, &mut OnFlush(flushed), executor).unwrap()
     }

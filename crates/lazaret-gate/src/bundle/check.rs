@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 
 use super::build::{images, wanted};
 use super::lives::{self, Descent};
+use super::seen;
 use super::{BadBundle, BlobLine, CheckpointLine, Depth, EndLine, EntryLine, FORMAT, HeaderLine};
 use crate::canonical::{self, Bytes, Digest};
 use crate::checkpoint::{Checkpoint, Verifier};
@@ -108,6 +109,7 @@ pub fn check(bytes: &[u8]) -> Result<Checked, BadBundle> {
     let descents = lives::follow(&entries, &entry_hashes)?;
     check_blobs(&entries, &blobs)?;
     check_forks(&entries, &descents, &blobs)?;
+    seen::follow(&entries, &blobs)?;
     Ok(Checked { key: header.key, checkpoint, older, entries, descents, blobs })
 }
 

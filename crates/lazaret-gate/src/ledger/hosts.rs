@@ -10,7 +10,6 @@ use super::limits::{MAX_AMOUNT, MAX_HOSTS};
 use super::money::whole;
 use super::short::Short;
 use crate::effect::Effect;
-use crate::outcome::Outcome;
 use crate::target::Target;
 
 /// The caps of one host. `None` is no cap, and isn't written.
@@ -162,9 +161,9 @@ impl Account {
     }
 
     /// Counts what came back: how large it is is known only then, so a day may end beyond its cap by one answer.
-    pub(crate) fn heard_host(&mut self, caps: &Caps, effect: &Effect, outcome: &Outcome) {
+    pub(crate) fn heard_host(&mut self, caps: &Caps, effect: &Effect, heard: u64) {
         self.count_host(caps, effect, |used| {
-            let bytes = used.bytes.saturating_add(outcome.weight()).min(MAX_AMOUNT);
+            let bytes = used.bytes.saturating_add(heard).min(MAX_AMOUNT);
             HostUse { bytes, ..used.clone() }
         });
     }
@@ -192,7 +191,7 @@ mod tests {
     use super::*;
     use crate::effect::Request;
     use crate::ledger::{Holder, Point};
-    use crate::outcome::{Answer, Response};
+    use crate::outcome::{Answer, Outcome, Response};
     use crate::{AgentId, Bytes};
 
     const MINUTE: u64 = 60_000;
@@ -250,7 +249,7 @@ mod tests {
         let response = Response { status: 200, headers: Vec::new(), body: Bytes(vec![0; 1_200]) };
         let outcome = Outcome::Done(Answer::Response(response));
         assert_eq!(ask(&mut account, &caps, &effect, DAY), Ok(()));
-        account.heard_host(&caps, &effect, &outcome);
+        account.heard_host(&caps, &effect, outcome.weight());
         let used = account.hosts()["api.example"].bytes;
         assert_eq!(used, effect.weight() + outcome.weight());
         assert!(ask(&mut account, &caps, &effect, 2 * DAY - 1).is_err());

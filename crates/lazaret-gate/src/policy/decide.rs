@@ -55,11 +55,30 @@ pub struct Decision {
     pub rules: Vec<String>,
     /// What could not be evaluated, and why. Anything here is a denial.
     pub errors: Vec<String>,
+    /// How large a response may be; none if no permit that matches says so, and of a denial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_response: Option<MaxResponse>,
+}
+
+/// `@maxResponse`: the smallest of the permits that match, whether or not they ask. Adding a permit never lets more come back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MaxResponse {
+    /// Bytes of the body.
+    pub bytes: u64,
+    /// The rule that says so.
+    pub rule: String,
+}
+
+impl Decision {
+    fn deny(rules: Vec<String>, errors: Vec<String>) -> Self {
+        Self { verdict: Verdict::Deny, rules, errors, max_response: None }
+    }
 }
 
 impl From<&BadRequest> for Decision {
     fn from(bad: &BadRequest) -> Self {
-        Self { verdict: Verdict::Deny, rules: Vec::new(), errors: vec![bad.to_string()] }
+        Self::deny(Vec::new(), vec![bad.to_string()])
     }
 }
 
@@ -97,11 +116,12 @@ impl Policies {
             forbids.extend(failed.iter().map(|(id, _)| id.clone()));
             forbids.sort();
             let errors = failed.into_iter().map(|(_, why)| why).collect();
-            return Decision { verdict: Verdict::Deny, rules: forbids, errors };
+            return Decision::deny(forbids, errors);
         }
         if permits.is_empty() {
-            return Decision { verdict: Verdict::Deny, rules: permits, errors: Vec::new() };
+            return Decision::deny(permits, Vec::new());
         }
+        let max_response = self.max_response(&permits);
         let mut asking: Vec<(String, String)> = Vec::new();
         for id in &permits {
             if let Some(reason) = self.rule(id).and_then(|rule| rule.said.asks.as_ref()) {
@@ -109,11 +129,18 @@ impl Policies {
             }
         }
         if asking.is_empty() {
-            return Decision { verdict: Verdict::Allow, rules: permits, errors: Vec::new() };
+            return Decision { verdict: Verdict::Allow, rules: permits, errors: Vec::new(), max_response };
         }
         let (rules, mut reasons): (Vec<_>, Vec<_>) = asking.into_iter().unzip();
         reasons.dedup();
-        Decision { verdict: Verdict::Ask { reason: reasons.join("; ") }, rules, errors: Vec::new() }
+        let verdict = Verdict::Ask { reason: reasons.join("; ") };
+        Decision { verdict, rules, errors: Vec::new(), max_response }
+    }
+
+    /// The smallest limit of these permits, and the first of those that have it.
+    fn max_response(&self, permits: &[String]) -> Option<MaxResponse> {
+        let limits = permits.iter().filter_map(|id| Some((self.rule(id)?.said.max_response?, id)));
+        limits.min().map(|(bytes, rule)| MaxResponse { bytes, rule: rule.clone() })
     }
 }
 

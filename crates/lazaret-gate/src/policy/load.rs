@@ -12,12 +12,14 @@ use cedar_policy::{
 
 use super::nearest::Clause;
 use super::reads::Conditions;
+use super::request::clip;
 use super::scan::{self, Fault};
-use super::schema::{ACTIONS, Engine, actions_of};
+use super::schema::{ACTIONS, Engine, Shape, actions_of};
 use super::scope::Head;
 use super::slice::{Slice, speaks_of};
 use super::{MAX_FILE, MAX_FILES, MAX_PROBLEMS, MAX_REASON, MAX_RULE_ID, MAX_RULES};
 use crate::canonical::{Digest, NotCanonical, decode, encode};
+use crate::limits::MAX_VALUE;
 
 /// Where something stands. Lines and columns count from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub(super) struct Said {
     pub(super) policy: Policy,
     /// `@requireApproval`.
     pub(super) asks: Option<String>,
+    /// `@maxResponse`, in bytes.
+    pub(super) max_response: Option<u64>,
     /// Of the text.
     pub(super) digest: Digest,
     head: OnceLock<Head>,
@@ -192,6 +196,9 @@ struct Loader<'a> {
     problems: Vec<Problem>,
 }
 
+/// All that may stand before a rule.
+const ANNOTATIONS: [&str; 3] = ["id", "requireApproval", "maxResponse"];
+
 /// Rules that are parsed before anybody looks whether there are problems enough.
 const BATCH: usize = 1_000;
 
@@ -295,14 +302,15 @@ impl Loader<'_> {
         };
         let marks: BTreeMap<String, String> =
             policy.annotations().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        for name in marks.keys().filter(|name| !matches!(name.as_str(), "id" | "requireApproval")) {
-            let hint = "there are `@id` and `@requireApproval`; a comment starts with `//`";
+        for name in marks.keys().filter(|name| !ANNOTATIONS.contains(&name.as_str())) {
+            let hint = "there are `@id`, `@requireApproval` and `@maxResponse`; a comment starts with `//`";
             self.problem(file, start, format!("`@{name}` is not an annotation"), hint);
         }
         let asks = marks.get("requireApproval").cloned();
         if let Some(reason) = &asks {
             self.reason(file, start, reason, policy.effect());
         }
+        let max_response = marks.get("maxResponse").and_then(|size| self.size(file, start, size, &policy));
         let Some(id) = marks.get("id") else {
             self.problem(file, start, "the rule has no name", "put `@id(\"some-name\")` before it");
             return None;
@@ -318,6 +326,7 @@ impl Loader<'_> {
             id: id.clone(),
             policy: policy.new_id(PolicyId::new(id)),
             asks,
+            max_response,
             digest: Digest::of(text.as_bytes()),
             text,
             head: OnceLock::new(),
@@ -346,6 +355,28 @@ impl Loader<'_> {
             let hint = format!("say in one line of 1 to {MAX_REASON} bytes what the approver has to judge");
             self.problem(file, at, "`@requireApproval` without a reason that can be shown", hint);
         }
+    }
+
+    /// How many bytes a response may have, if it stands where it means something.
+    fn size(&mut self, file: usize, at: usize, written: &str, policy: &Policy) -> Option<u64> {
+        let constraint = policy.action_constraint();
+        let answered = ACTIONS.iter().filter(|action| action.shape == Shape::Http);
+        if policy.effect() == Effect::Forbid {
+            let hint = "what is forbidden has no response; drop the annotation, or permit";
+            self.problem(file, at, "`@maxResponse` on a forbid", hint);
+        } else if !answered.into_iter().any(|action| speaks_of(&constraint, action)) {
+            let hint = "only `http.fetch` has a response; drop the annotation, or permit that";
+            self.problem(file, at, "`@maxResponse` on a permit that no request can match", hint);
+        }
+        let bytes = bytes_of(written).filter(|bytes| *bytes <= MAX_VALUE as u64);
+        if bytes.is_none() {
+            let what =
+                format!("`@maxResponse` of `{}`, which is not a size", clip(&written.escape_debug().to_string(), 40));
+            let hint =
+                format!("write bytes, as in \"65536\", \"64KiB\" or \"1MiB\"; the host takes {MAX_VALUE} at most");
+            self.problem(file, at, what, hint);
+        }
+        bytes
     }
 
     /// Checks types, attributes and actions against the schema. Warnings count: a rule that can never apply, or whose
@@ -407,6 +438,15 @@ impl Loader<'_> {
         let slices = ACTIONS.iter().map(|_| OnceLock::new()).collect();
         Ok(Policies { texts: self.texts, rules: self.rules, by_id: self.by_id, digest, slices })
     }
+}
+
+/// A size as rules spell it: decimal digits without a sign or leading zeros, and perhaps a unit.
+fn bytes_of(written: &str) -> Option<u64> {
+    let units = [("KiB", 1 << 10), ("MiB", 1 << 20), ("", 1)];
+    let (digits, unit) = units.iter().find_map(|(name, unit)| written.strip_suffix(name).map(|rest| (rest, *unit)))?;
+    let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+    let lawful = plain && (digits == "0" || !digits.starts_with('0'));
+    digits.parse::<u64>().ok().filter(|_| lawful)?.checked_mul(unit)
 }
 
 /// A message of the parser on one line.

@@ -6,6 +6,7 @@ use super::decide::{Decision, Verdict};
 use super::load::{Place, Policies};
 use super::request::{Request, clip};
 use super::scan;
+use super::schema::{ACTIONS, Shape};
 
 /// A rule that the explanation speaks of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub struct Why {
     pub nearest: Option<(Shown, String)>,
     /// The action and the thing it was asked for.
     wanted: String,
+    /// Whether it is of a kind that has a response.
+    answered: bool,
 }
 
 impl Policies {
@@ -57,6 +60,7 @@ impl Policies {
                 clip(&request.action.escape_debug().to_string(), 80),
                 clip(&request.resource.to_string(), 120)
             ),
+            answered: ACTIONS.iter().any(|action| action.name == request.action && action.shape == Shape::Http),
             decision,
         }
     }
@@ -69,8 +73,8 @@ impl Why {
     /// The grounds in one line.
     pub fn reason(&self) -> String {
         let because = match &self.decision.verdict {
-            Verdict::Allow => format!("{} permits it", self.named()),
-            Verdict::Ask { reason } => format!("{} asks first: {reason}", self.named()),
+            Verdict::Allow => format!("{} permits it{}", self.named(), self.limited()),
+            Verdict::Ask { reason } => format!("{} asks first: {reason}{}", self.named(), self.limited()),
             Verdict::Deny if !self.decision.errors.is_empty() => {
                 format!("it can't be decided: {}", clip(&self.decision.errors.join("; "), 2 * CLAUSE))
             }
@@ -108,6 +112,16 @@ impl Why {
         }
     }
 
+    /// How large a response may be, if it is about one and a rule says so.
+    pub fn response(&self) -> Option<String> {
+        let most = self.decision.max_response.as_ref().filter(|_| self.answered)?;
+        Some(format!("at most {} bytes, by {}", most.bytes, quoted(&most.rule)))
+    }
+
+    fn limited(&self) -> String {
+        self.response().map_or_else(String::new, |most| format!("; the response may have {most}"))
+    }
+
     fn named(&self) -> String {
         let names: Vec<String> = self.rules.iter().take(3).map(named).collect();
         let more = if self.rules.len() > 3 { format!(" and {} more", self.rules.len() - 3) } else { String::new() };
@@ -135,6 +149,9 @@ impl fmt::Display for Why {
         page.put("", &format!("{}: {}", self.decision.verdict.name(), self.asked));
         if let Verdict::Ask { reason } = &self.decision.verdict {
             page.put("  reason:  ", reason);
+        }
+        if let Some(most) = self.response() {
+            page.put("  answer:  ", &most);
         }
         for error in &self.decision.errors {
             page.put("  error:   ", &clip(&scan_line(error), 4 * COLUMNS));

@@ -55,14 +55,16 @@ fn mark(code: Code) -> Mark {
         | Code::BytesSpent
         | Code::TooManyOpen => Mark::Overrun,
         Code::ApprovalDenied => Mark::Denied,
-        // Whoever stopped it, was silent, wrote a rule that can't be evaluated or forgot a price is not the agent.
+        // Whoever stopped it, was silent, wrote a rule that can't be evaluated, forgot a price or answered at length is not
+        // the agent.
         Code::Killed
         | Code::Revoked
         | Code::MailboxClosed
         | Code::ApprovalExpired
         | Code::PolicyError
         | Code::Unpriced
-        | Code::VaultLocked => Mark::Nothing,
+        | Code::VaultLocked
+        | Code::ResponseTooLarge => Mark::Nothing,
     }
 }
 

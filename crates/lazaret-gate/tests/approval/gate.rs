@@ -150,6 +150,7 @@ impl Gate {
             budget: &Budget::default(),
             meter: &mut self.meter,
             purse: Purse { caps: &Caps::default(), account: &mut account, at: &point },
+            labels: None,
         };
         let mut executed = Counted::default();
         mediate(&mut caller, effect, &mut self.desk, &mut Unwritten, &mut executed).unwrap();

@@ -18,7 +18,7 @@ use lazaret_gate::record::{
     Reply, Stop, TapeEntry, TurnRecord, World,
 };
 use lazaret_gate::refusal::{Code, Layer};
-use lazaret_gate::{AgentId, Budget, Grants, Refusal, Rulings};
+use lazaret_gate::{AgentId, Budget, Grants, Labels, Refusal, Rulings, labels};
 
 /// A small generator of numbers that look random (splitmix64): a seed gives back any failure.
 pub(crate) struct Dice(pub(crate) u64);
@@ -110,7 +110,9 @@ pub(crate) struct Sleeper {
     turn: u64,
     previous: Digest,
     /// What each turn left, the first being how it began: the entry, the image and the pages.
-    past: Vec<(Digest, Option<Digest>, PageTree)>,
+    past: Vec<(Digest, Option<Digest>, PageTree, Labels)>,
+    /// What it has seen.
+    labels: Labels,
 }
 
 impl Sleeper {
@@ -130,8 +132,8 @@ impl Sleeper {
             image: None,
         };
         // Three nodes' worth of memory, so that there are absent nodes and absent pages.
-        let (tree, past) = (PageTree::default(), Vec::new());
-        let mut agent = Self { created, tree, size: 48, image: None, turn: 0, previous: NO_ENTRY, past };
+        let (tree, past, labels) = (PageTree::default(), Vec::new(), Labels::new());
+        let mut agent = Self { created, tree, size: 48, image: None, turn: 0, previous: NO_ENTRY, past, labels };
         agent.dream(keeper, dice);
         agent.created.image = agent.image;
         agent.previous = keeper.append(Body::AgentCreated(agent.created.clone()));
@@ -140,7 +142,7 @@ impl Sleeper {
     }
 
     fn remember(&mut self) {
-        self.past.push((self.previous, self.image, self.tree.clone()));
+        self.past.push((self.previous, self.image, self.tree.clone(), self.labels.clone()));
     }
 
     pub(crate) fn turns(&self) -> u64 {
@@ -149,7 +151,7 @@ impl Sleeper {
 
     /// Another agent, as this one was after a turn.
     pub(crate) fn fork(&self, keeper: &mut Keeper, name: &str, turn: u64) -> Self {
-        let (entry, image, tree) = self.past[turn as usize].clone();
+        let (entry, image, tree, labels) = self.past[turn as usize].clone();
         let agent: AgentId = name.parse().unwrap();
         let image = image.map(|image| {
             let image: Image = canonical::decode(&keeper.blobs[&image]).unwrap();
@@ -160,14 +162,14 @@ impl Sleeper {
         let from = self.created.agent.clone();
         let forked = AgentForked { agent, component, world, engine, grants, budget, caps, image, from, turn, entry };
         let previous = keeper.append(Body::AgentForked(Box::new(forked)));
-        let mut fork = Self { created, tree, size: self.size, image, turn: 0, previous, past: Vec::new() };
+        let mut fork = Self { created, tree, size: self.size, image, turn: 0, previous, past: Vec::new(), labels };
         fork.remember();
         fork
     }
 
     pub(crate) fn roll_back(&mut self, keeper: &mut Keeper, to: u64) {
-        let (entry, image, tree) = self.past[to as usize].clone();
-        (self.image, self.tree) = (image, tree);
+        let (entry, image, tree, labels) = self.past[to as usize].clone();
+        (self.image, self.tree, self.labels) = (image, tree, labels);
         let (agent, by, image) = (self.created.agent.clone(), "an operator".to_owned(), image.unwrap());
         let (taken, previous) = (self.turn, self.previous);
         let back = AgentRolledBack { agent, by, to, entry, image, taken, previous };
@@ -214,6 +216,7 @@ impl Sleeper {
             spending: Account::new(Holder::Agent(self.created.agent.clone())),
             day: 20_000,
             rulings: Rulings::default(),
+            labels: Some(self.labels.clone()),
         };
         let judged = keeper.put(canonical::encode(&judged).unwrap());
         let record = TurnRecord {
@@ -225,13 +228,14 @@ impl Sleeper {
             grants: self.created.grants.clone(),
             budget: self.created.budget.clone(),
             image_before,
-            input: Message { sender: None, content_type: "text/plain".into(), body: "hello".into() },
+            input: Message::outside("text/plain", "hello"),
             tape,
             judged,
             ending,
             fuel: dice.roll() >> 11,
             image_after: self.image,
         };
+        self.labels = labels::after(Some(&self.labels), &record);
         self.previous = keeper.append(Body::Turn(Box::new(record)));
         self.remember();
     }
@@ -281,7 +285,10 @@ fn grants(dice: &mut Dice) -> Grants {
         "agent:clerk",
         "agent:mailbox",
     ];
-    Grants::new((0..dice.below(2 * all.len())).map(|_| dice.pick(&all).parse().unwrap()).collect())
+    // What comes from the one is marked as private, and from nowhere else as trusted.
+    let marks = ["trusted:http://localhost:8080", "private:example.com"].map(|mark| mark.parse().unwrap());
+    let picked = (0..dice.below(2 * all.len())).map(|_| dice.pick(&all).parse().unwrap());
+    Grants::new(picked.chain(marks).collect())
 }
 
 fn ending(dice: &mut Dice) -> Ending {
@@ -372,7 +379,8 @@ pub(crate) fn every_ask() -> Vec<TapeEntry> {
 /// The entries of a turn that was interrupted.
 fn interruption(keeper: &mut Keeper, agent: &AgentId) {
     let ask = every_ask().remove(0);
-    let input = Message { sender: Some(agent.clone()), content_type: String::new(), body: Bytes::default() };
+    let labels = ["private", "untrusted"].map(str::to_owned).into();
+    let input = Message { sender: Some(agent.clone()), content_type: String::new(), body: Bytes::default(), labels };
     let opened = EffectOpened {
         agent: agent.clone(),
         turn: 1,
@@ -438,7 +446,7 @@ pub(crate) fn kin() -> Keeper {
     let replied = || Ending::Replied(Reply { content_type: "text/plain".into(), body: "done".into() });
     let mut mailbox = Sleeper::create(&mut keeper, &mut dice, "mailbox", World::Durable);
     mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
-    mailbox.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
+    mailbox.take_turn(&mut keeper, &mut dice, every_ask(), replied());
     let mut copy = mailbox.fork(&mut keeper, "copy", 1);
     copy.take_turn(&mut keeper, &mut dice, Vec::new(), replied());
     mailbox.roll_back(&mut keeper, 1);

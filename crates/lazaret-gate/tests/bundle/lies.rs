@@ -54,6 +54,19 @@ fn image(pointer: &str, value: Value) -> Vec<u8> {
     })
 }
 
+/// What the agent had seen before turn 2, told otherwise; nothing at all if there is no value.
+fn seen(labels: Option<Value>) -> Vec<u8> {
+    lied(|draft| {
+        let name = draft.entries[TURN_2]["body"]["turn"]["judged"].as_str().unwrap().to_owned();
+        let at = draft.blobs.iter().position(|blob| Digest::of(blob).to_string() == name).unwrap();
+        let mut judged: Value = serde_json::from_slice(&draft.blobs[at]).unwrap();
+        let before = judged.as_object_mut().unwrap().remove("labels");
+        assert_ne!(before, labels);
+        judged.as_object_mut().unwrap().extend(labels.map(|labels| ("labels".to_owned(), labels)));
+        draft.change_blob(at, serde_json_canonicalizer::to_vec(&judged).unwrap());
+    })
+}
+
 fn blob(is_it: impl Fn(&[u8]) -> bool, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     lied(|draft| {
         let at = draft.blobs.iter().position(|blob| is_it(blob)).expect("no such blob");
@@ -242,6 +255,10 @@ fn about_turns(lie: Make) -> Vec<Lie> {
     let stateless = json!("stateless");
     let turn = |at, field: &str, value| entry(at, &format!("/body/turn/{field}"), value);
     vec![
+        lie("T12", "a label from nowhere", "begins with other labels", seen(Some(json!(["made-up"])))),
+        lie("T12", "labels that nobody counts any more", "begins with other labels", seen(None)),
+        lie("B9", "labels in another order", "labels are malformed", seen(Some(json!(["b", "a"])))),
+        lie("B9", "a label that is no text", "labels are malformed", seen(Some(json!([7])))),
         lie(
             "T1",
             "an agent created twice",

@@ -1,11 +1,12 @@
 //! Nor can the step before it.
 
-use lazaret_gate::Effect;
 use lazaret_gate::ledger::Reservation;
 use lazaret_gate::stages::{Funded, seal};
+use lazaret_gate::{Effect, Labels};
 
 fn forge(reservation: Reservation) {
-    let _permit = seal(Funded { effect: Effect::ClockNow {}, number: 0, reservation });
+    let funded = Funded { effect: Effect::ClockNow {}, number: 0, reservation, limit: None };
+    let _permit = seal(funded, Labels::new());
 }
 
 fn main() {}

@@ -126,7 +126,7 @@ impl Attack {
             effects: None,
             refused: None,
             refusal: None,
-            input: Message { sender: None, content_type: "text/plain".into(), body: Vec::new().into() },
+            input: Message::outside("text/plain", Vec::new()),
             budget: Budget { fuel: 200_000_000, wall_ms: 10_000, ..Budget::default() },
             grants: Grants::basic(),
             guest: Guest::Component(String::new()),

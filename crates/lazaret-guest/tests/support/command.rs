@@ -70,7 +70,7 @@ pub fn admit(bytes: &[u8]) -> Program {
 }
 
 pub fn take(program: &Program, input: &str, budget: &Budget, world: impl World) -> Took {
-    let input = Message { sender: None, content_type: "text/plain".into(), body: input.as_bytes().to_vec().into() };
+    let input = Message::outside("text/plain", input.as_bytes().to_vec());
     let ran = turn::run(program, &State::default(), &Terms { input: &input, budget }, Box::new(world));
     Took { ending: ran.ending, fuel: ran.fuel, world: ran.world }
 }

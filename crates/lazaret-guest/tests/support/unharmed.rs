@@ -71,7 +71,7 @@ fn answers(program: &lazaret_guest::Program, birth: lazaret_guest::Change) -> Re
     state.advance(&birth);
     state.settle(birth).map_err(|why| why.to_string())?;
     let budget = Budget::default();
-    let input = Message { sender: None, content_type: "text/plain".into(), body: "add 7".into() };
+    let input = Message::outside("text/plain", "add 7");
     let world = Box::new(Memory::new(Grants::basic(), budget.clone()));
     let ran = turn::run(program, &state, &Terms { input: &input, budget: &budget }, world);
     match ran.ending {

@@ -66,6 +66,7 @@ impl World for Memory {
             budget: &self.budget,
             meter: &mut self.meter,
             purse: Purse { caps: &Caps::default(), account: &mut self.account, at: &at },
+            labels: None,
         };
         mediate(&mut caller, effect, &mut self.calm, &mut self.journal, &mut self.hands)
     }

@@ -41,7 +41,7 @@ pub(crate) fn data_root() -> TempDir {
 }
 
 pub(crate) fn message(body: &[u8]) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: body.to_vec().into() }
+    Message::outside("text/plain", body.to_vec())
 }
 
 pub(crate) fn agent(name: &str) -> AgentId {

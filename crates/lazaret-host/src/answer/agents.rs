@@ -57,12 +57,13 @@ fn view(row: AgentRow, life: Life) -> AgentView {
         caps: row.caps,
         image: row.image,
         unfinished: row.unfinished,
+        labels: row.labels,
     }
 }
 
 /// A message from outside: no agent has sent it.
 fn message(content_type: String, body: Bytes) -> Message {
-    Message { sender: None, content_type, body }
+    Message::outside(content_type, body)
 }
 
 impl Keeper {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::{AgentCreated, AgentRemoved, EffectClosed, EffectOpened, InDoubt, Message, Reply, World};
-use lazaret_gate::{AgentId, Body, Budget, Digest, Effect, Ending, Grants, Outcome, TurnRecord};
+use lazaret_gate::{AgentId, Body, Budget, Digest, Effect, Ending, Grants, Labels, Outcome, TurnRecord};
 use lazaret_store::{Batch, Change, NewAgent, Store};
 
 pub(crate) fn now() -> u64 {
@@ -29,7 +29,7 @@ pub(crate) fn id(name: &str) -> AgentId {
 }
 
 pub(crate) fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: text.into() }
+    Message::outside("text/plain", text)
 }
 
 pub(crate) fn creation(name: &str) -> Batch {
@@ -45,6 +45,7 @@ pub(crate) fn creation(name: &str) -> Batch {
         budget: budget.clone(),
         caps: Caps::default(),
         image,
+        labels: Labels::new(),
         entry: 0,
     };
     let created =
@@ -84,7 +85,15 @@ pub(crate) fn turn_body(name: &str, turn: u64, input: &str) -> Body {
 
 pub(crate) fn turn(name: &str, turn: u64, input: &str) -> Batch {
     let image = Some(Digest::of(input.as_bytes()));
-    let turned = Change::Turned { agent: id(name), turn, image, account: account(name), entry: 0, kept: true };
+    let turned = Change::Turned {
+        agent: id(name),
+        turn,
+        image,
+        account: account(name),
+        labels: Labels::new(),
+        entry: 0,
+        kept: true,
+    };
     Batch { entries: vec![turn_body(name, turn, input)], changes: vec![turned] }
 }
 

@@ -220,7 +220,7 @@ fn row_json(row: &AgentRow, state: &str) -> serde_json::Value {
     json!({
         "agent": row.agent, "world": row.world, "state": state, "turn": row.turn, "component": row.component,
         "engine": row.engine, "grants": row.grants, "budget": row.budget, "image": row.image, "unfinished": row.unfinished,
-        "streak": row.streak, "egress": row.grants.egress().name(),
+        "streak": row.streak, "egress": row.grants.egress().name(), "labels": row.labels,
     })
 }
 
@@ -276,6 +276,9 @@ fn show(reader: &Reader, row: &AgentRow, life: &str, ui: &Ui) -> Result<Code, Fa
     field("grants", &grants.join(", "));
     if let Some(warning) = row.grants.egress().warning() {
         field("egress", &ui.paint(Tone::Bad, &format!("{}: {warning}", row.grants.egress())));
+    }
+    if !row.labels.is_empty() {
+        field("labels", &crate::text::visible(&row.labels.iter().cloned().collect::<Vec<_>>().join(", ")));
     }
     let budget = &row.budget;
     field(

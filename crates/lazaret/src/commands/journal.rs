@@ -9,7 +9,7 @@ use lazaret_gate::grant::EgressMode;
 use lazaret_gate::ledger;
 use lazaret_gate::record::{Body, Ending};
 use lazaret_gate::trust::{TrustChange, TrustEvent};
-use lazaret_gate::{Digest, Grants, merkle};
+use lazaret_gate::{Digest, Grants, Labels, labels, merkle};
 use lazaret_link::{JournalRequest, Reply, Request};
 use lazaret_store::{AgentState, Reader};
 use serde_json::json;
@@ -199,6 +199,13 @@ fn show(reader: &Reader, seq: u64, ui: &Ui) -> Result<Code, Failure> {
         };
         if let Some(warning) = grants.and_then(|grants| grants.egress().warning()) {
             ui.line(&ui.paint(Tone::Bad, warning));
+        }
+        if let Body::Turn(turn) = &entry.body {
+            // Of nothing before: then what it has after is what this turn brought, if it was kept.
+            let seen: Vec<_> = labels::after(Some(&Labels::new()), turn).into_iter().collect();
+            if !seen.is_empty() {
+                ui.line(&visible(&format!("saw   {}", seen.join(", "))));
+            }
         }
         let text = serde_json::to_string_pretty(&entry.body).map_err(|why| Failure::Failed(why.to_string()))?;
         ui.line(&crate::text::visible_lines(&text));

@@ -274,7 +274,7 @@ pub(crate) fn explained(book: &Rulebook, request: &Request) -> serde_json::Value
 fn why_json(why: &policy::Why) -> serde_json::Value {
     json!({
         "verdict": why.decision.verdict.name(), "rules": why.decision.rules, "errors": why.decision.errors,
-        "reason": why.reason(), "remedy": why.remedy(),
+        "reason": why.reason(), "remedy": why.remedy(), "max_response": why.response().and(why.decision.max_response.as_ref()),
         "nearest": why.nearest.as_ref().map(|(rule, failed)| json!({ "rule": rule.id, "failed": failed })),
     })
 }

@@ -17,10 +17,11 @@ use crate::ui::{Tone, Ui};
 #[derive(Args)]
 pub(crate) struct GrantArgs {
     /// Allow something: storage, log, clock, random, environment, model:PROVIDER/NAME, tool:NAME, http:HOST[:PORT],
-    /// http:http://HOST[:PORT], agent:NAME, secret:SLOT, net:ADDRESS[/LENGTH]; may be given more than once
+    /// http:http://HOST[:PORT], agent:NAME, secret:SLOT, net:ADDRESS[/LENGTH], trusted:HOST[:PORT], private:HOST[:PORT]; may
+    /// be given more than once
     ///
     /// A trailing `*` in a model's or tool's name covers all that start so. `net:` lets granted names lead to addresses that
-    /// aren't public.
+    /// aren't public. `trusted:` and `private:` say what comes from a host, and allow nothing.
     #[arg(long = "grant", value_name = "GRANT")]
     grants: Vec<Grant>,
 
@@ -140,6 +141,6 @@ impl MessageArgs {
             (None, None) => Bytes::default(),
             (Some(_), Some(_)) => return Err(Failure::Input("give the message as text or as a file, not both".into())),
         };
-        Ok(Message { sender: None, content_type: self.content_type.clone(), body })
+        Ok(Message::outside(self.content_type.clone(), body))
     }
 }

@@ -109,6 +109,7 @@ impl Collector {
             url: self.url.clone(),
             headers: own.into_iter().chain(given).collect(),
             body: body.to_string().into_bytes(),
+            most: None,
         };
         // Whoever starts the keeper named it, wherever it is.
         let answer = egress.fetch(ask, &Destinations::everywhere(), &mut || false);

@@ -76,7 +76,7 @@ fn rollback(host: &Host, name: &str, turn: &str) -> Result<(), HostError> {
 
 fn send(host: &Host, name: &str, text: &str) -> Result<(), HostError> {
     let body = Bytes(text.as_bytes().to_vec());
-    let message = Message { sender: None, content_type: "text/plain".to_owned(), body };
+    let message = Message::outside("text/plain", body);
     acknowledge(&host.send(&name.parse().expect("a name"), message)?);
     host.deliver()?.iter().for_each(acknowledge);
     Ok(())

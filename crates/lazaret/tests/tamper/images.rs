@@ -7,7 +7,7 @@ use std::path::Path;
 use lazaret_gate::entry::Entry;
 use lazaret_gate::image::{Image, Node};
 use lazaret_gate::record::{Body, Message};
-use lazaret_gate::{Bytes, Digest, canonical};
+use lazaret_gate::{Digest, canonical};
 use lazaret_guest::State;
 use lazaret_host::Host;
 use lazaret_store::{AgentRow, AgentState, Reader, Store};
@@ -60,7 +60,7 @@ fn wake_all(reader: &Reader) -> Result<(), String> {
 /// Lets an agent take a turn, as its row now says.
 fn take_turn(root: &Path, agent: &str) -> Result<(), String> {
     let host = Host::open(root).map_err(|why| why.to_string())?;
-    let input = Message { sender: None, content_type: "text/plain".to_owned(), body: Bytes::from("recall") };
+    let input = Message::outside("text/plain", "recall");
     host.send(&id(agent), input).map(drop).map_err(|why| why.to_string())
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use lazaret_gate::record::Message;
-use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_gate::{AgentId, Budget, Grants};
 use lazaret_host::{Host, NewAgent, Selection};
 use lazaret_store::{Batch, Change};
 use rusqlite::types::Value;
@@ -33,7 +33,7 @@ pub(crate) fn id(name: &str) -> AgentId {
 }
 
 fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain; charset=utf-8".to_owned(), body: Bytes::from(text) }
+    Message::outside("text/plain; charset=utf-8", text)
 }
 
 fn create(host: &Host, name: &str, component: &str, grants: &[&str]) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{Cause, Ending, Message, TapeEntry};
 use lazaret_gate::refusal::Code as RefusalCode;
-use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Outcome};
+use lazaret_gate::{AgentId, Budget, Digest, Grants, Outcome};
 use lazaret_guest::Engine;
 use lazaret_host::{Host, HostError, NewAgent, Selection, Settings, Turn, Verdict};
 use lazaret_store::AgentRow;
@@ -124,7 +124,7 @@ impl Demo<'_> {
 
     fn send_to(&self, host: &Host, agent: &AgentId, text: &str) -> Result<Turn, Failure> {
         let content_type = "text/plain; charset=utf-8".to_owned();
-        Ok(host.send(agent, Message { sender: None, content_type, body: Bytes::from(text) })?)
+        Ok(host.send(agent, Message::outside(content_type, text))?)
     }
 
     fn create(&self, host: &Host, agent: &AgentId) -> Result<AgentRow, Failure> {

@@ -113,6 +113,8 @@ pub(crate) struct Agent {
     image: Option<Digest>,
     /// A turn that has effects on disk and isn't over.
     unfinished: Option<u64>,
+    /// What it has seen: `untrusted`, `private`.
+    labels: Vec<String>,
 }
 
 /// How a keeper is.

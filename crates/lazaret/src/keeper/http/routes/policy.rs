@@ -128,7 +128,8 @@ impl Wanted for Wondering {}
 #[derive(Serialize, ToSchema)]
 #[schema(as = PolicyWhy)]
 pub(crate) struct Explained {
-    /// What the rules say: `verdict`, `rules`, `errors`, `reason`, `remedy`, `nearest`. Null if they weren't asked.
+    /// What the rules say: `verdict`, `rules`, `errors`, `reason`, `remedy`, `nearest`, and `max_response` with
+    /// `bytes` and `rule` if a rule says how large the response may be. Null if they weren't asked.
     #[schema(value_type = Option<Object>)]
     policy: Option<Value>,
     /// Of a recorded effect: what it was, whose, and how it ended.

@@ -81,7 +81,7 @@ impl New {
             (None, _, None) => return Err(wrong("bad-input", "say when it is due: `cron` or `every_ms`")),
         };
         let (content_type, body) = self.message.parts()?;
-        let message = Message { sender: None, content_type, body };
+        let message = Message::outside(content_type, body);
         Ok(ScheduleAdded { agent, by: self.by, message, missed: self.missed, schedule: self.schedule, when })
     }
 }

@@ -11,6 +11,9 @@ pub(crate) struct Message {
     sender: Option<AgentName>,
     content_type: String,
     body: Bytes,
+    /// What its sender had seen; left out if that is nothing.
+    #[schema(required = false)]
+    labels: Vec<String>,
 }
 
 /// What a turn answers.
