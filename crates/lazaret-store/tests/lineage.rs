@@ -26,12 +26,24 @@ fn fork(from: &str, new: &str, entry: Digest) -> Batch {
         grants: grants.clone(),
         budget: budget.clone(),
         caps: caps.clone(),
+        slots: Default::default(),
         image,
         from: id(from),
         turn: 1,
         entry,
     };
-    let row = NewAgent { agent: id(new), component, world, engine, grants, budget, caps, image, entry: 0 };
+    let row = NewAgent {
+        agent: id(new),
+        component,
+        world,
+        engine,
+        grants,
+        budget,
+        caps,
+        image,
+        entry: 0,
+        slots: Default::default(),
+    };
     let changes = vec![Change::CreateAgent(row), set(new, "k", b"v", 7)];
     Batch { entries: vec![Body::AgentForked(Box::new(forked))], changes }
 }

@@ -124,7 +124,8 @@ fn agents_of_other_languages_use_keys_by_ordinary_requests() {
         let grants = Grants::new(grants.split(' ').map(|grant| grant.parse().unwrap()).collect());
         let component = std::fs::read(guests.join(format!("{agent}.wasm"))).unwrap();
         let (budget, caps) = (Budget { fuel: 20_000_000_000, ..Budget::default() }, Caps::default());
-        host.create(NewAgent { agent: agent.clone(), grants, budget, caps }, &component).unwrap();
+        host.create(NewAgent { agent: agent.clone(), grants, budget, caps, slots: Default::default() }, &component)
+            .unwrap();
 
         let said = replied(&host, agent, &origin);
         let added = said.strip_prefix("3 open; added: 200; ").unwrap_or_else(|| panic!("{agent}: {said}"));
