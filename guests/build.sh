@@ -102,16 +102,22 @@ cargo_guest() {
 
 make_rust() { cargo_guest guests/rust-counter wasm32-unknown-unknown rust_counter.wasm rust-counter; }
 make_mailbox() { cargo_guest examples/mailbox wasm32-unknown-unknown mailbox.wasm mailbox; }
+make_rust_web() { cargo_guest examples/rust-web wasm32-unknown-unknown rust_web.wasm rust-web; }
 make_wasi_tool() { cargo_guest examples/wasi-tool wasm32-wasip2 wasi-tool.wasm wasi-tool; }
 
-make_c() {
-    need cargo "the C guest"
+make_c() { c_guest c-counter "$guests/c-counter/counter.c"; }
+make_c_web() { c_guest c-web -I "$root/sdk/c" "$root/examples/c-web/agent.c" "$root/sdk/c/lazaret_http.c"; }
+
+# c_guest NAME FLAG-OR-SOURCE...
+c_guest() {
+    need cargo "the C guests"
     venv
-    bindings=$tools/c-bindings
+    made=$1 bindings=$tools/c-bindings
+    shift
     componentize bindings "$root/wit" agent "$bindings"
     zig cc -target wasm32-wasi -mexec-model=reactor -Os -flto -g0 -s -Wall -Wextra -I "$bindings" \
-        "$guests/c-counter/counter.c" "$bindings/agent.c" "$bindings/agent_component_type.o" -o "$bindings/core.wasm"
-    componentize component "$bindings/core.wasm" "$out/c-counter.wasm"
+        "$@" "$bindings/agent.c" "$bindings/agent_component_type.o" -o "$bindings/core.wasm"
+    componentize component "$bindings/core.wasm" "$out/$made.wasm"
 }
 
 make_js() {
@@ -165,7 +171,7 @@ check_imports() {
     fi
 }
 
-reproducible='c-counter js-counter js-web mailbox rust-counter wasi-tool'
+reproducible='c-counter c-web js-counter js-web mailbox rust-counter rust-web wasi-tool'
 
 check_digest() {
     case " $reproducible " in *" $1 "*) ;; *) return 0 ;; esac
@@ -192,11 +198,13 @@ build_rust() {
     guest rust-counter make_rust guests/rust-counter
     guest mailbox make_mailbox examples/mailbox
     guest wasi-tool make_wasi_tool examples/wasi-tool
-    names="$names rust-counter mailbox wasi-tool"
+    guest rust-web make_rust_web examples/rust-web sdk/rust
+    names="$names rust-counter mailbox wasi-tool rust-web"
 }
 build_c() {
     guest c-counter make_c guests/c-counter guests/componentize guests/requirements.txt
-    names="$names c-counter"
+    guest c-web make_c_web examples/c-web sdk/c guests/componentize guests/requirements.txt
+    names="$names c-counter c-web"
 }
 build_js() {
     guest js-counter make_js guests/js-counter guests/frozen.c guests/requirements.txt

@@ -9,6 +9,9 @@ import re
 MAX_WHOLE = (1 << 53) - 1
 MAX_RAILS = 64
 MAX_HOSTS = 64
+MAX_SLOTS = 16
+MAX_SLOT_HOSTS = 8
+MAX_PURPOSE = 200
 
 
 class Bad(Exception):
@@ -413,14 +416,54 @@ def caps(value):
         raise Bad("V9", "too many rails, or money without a currency")
 
 
+SLOTS = items(record({"slot": text, "purpose": text, "hosts": items(text), "required": flag}))
+BREAKS = "\n\r\x0b\x0c\x85\u2028\u2029"
+
+
+def sealed(place):
+    """Whether a secret may be sent there: over TLS, or in the clear to this very machine."""
+    if not place.startswith("http://"):
+        return True
+    host = re.sub(r":[0-9]+\Z", "", place[7:]).strip("[]")
+    version, bits = address(host) or (0, 0)
+    return host == "localhost" or (version, bits) == (6, 1) or (version == 4 and bits >> 24 == 127)
+
+
+def slots(value):
+    """The slots that an agent's author declares: lawful, in order, each once, and not an empty list."""
+    SLOTS(value)
+    names = [declared["slot"] for declared in value]
+    if not 0 < len(names) <= MAX_SLOTS or names != sorted(set(names)) or not all(map(SLOT.match, names)):
+        raise Bad("V9", "slots are lawful names, in order, each once, 1 to %d of them" % MAX_SLOTS)
+    for declared in value:
+        purpose, hosts = declared["purpose"], declared["hosts"]
+        if not purpose.strip(" \t") or len(purpose.encode()) > MAX_PURPOSE or any(c in BREAKS for c in purpose):
+            raise Bad("V9", "a purpose is one line of up to %d bytes" % MAX_PURPOSE)
+        order = [origin_order(host) for host in hosts]
+        if None in order or len(hosts) > MAX_SLOT_HOSTS or not all(map(sealed, hosts)) or order != sorted(set(order)):
+            raise Bad("V9", "a slot's hosts are lawful, in order, each once, at most %d" % MAX_SLOT_HOSTS)
+
+
+def created(more=()):
+    """A creation. What it declares is left out if that is nothing."""
+    plain = record(dict(CREATED, **dict(more)))
+
+    def shape(value):
+        if isinstance(value, dict) and "slots" in value:
+            under(".slots", slots, value["slots"])
+            value = {key: value[key] for key in value if key != "slots"}
+        plain(value)
+    return shape
+
+
 CREATED = {"agent": agent, "component": digest, "world": WORLD, "engine": digest, "grants": grants, "budget": BUDGET,
            "caps": caps, "image": nullable(digest)}
 CLOSED = record({"agent": agent, "turn": U64, "number": U32, "outcome": OUTCOME})
 BODY = tagged({
     "genesis": record({"format": text, "key": text}),
     "component-admitted": record({"component": digest, "size": U64, "world": WORLD, "engine": digest}),
-    "agent-created": record(CREATED),
-    "agent-forked": record(dict(CREATED, **{"from": agent, "turn": U64, "entry": digest})),
+    "agent-created": created(),
+    "agent-forked": created({"from": agent, "turn": U64, "entry": digest}),
     "agent-rolled-back": record({"agent": agent, "by": text, "to": U64, "entry": digest, "image": digest, "taken": U64,
                                  "previous": digest}),
     "agent-quarantined": record({"agent": agent, "by": text, "reason": text}),

@@ -213,6 +213,8 @@ class Lives:
             raise Bad("T1", "agent `%s` is created twice" % created["agent"])
         if (created["image"] is not None) != (created["world"] == "durable"):
             raise Bad("T6", "a durable agent has an image, another has none")
+        if any("secret:" + declared["slot"] not in created["grants"] for declared in created.get("slots", ())):
+            raise Bad("T13", "it declares a slot and isn't granted it")
         self.agents[created["agent"]] = {"created": created, "taken": 0, "hash": hashed, "image": created["image"],
                                          "removed": False, "quarantined": False}
         self.left[created["agent"], 0] = (hashed, created["image"])
@@ -221,8 +223,8 @@ class Lives:
         source = self.agents.get(fork["from"])
         if fork["from"] == fork["agent"]:
             raise Bad("T10", "agent `%s` is made from itself" % fork["agent"])
-        if source and any(fork[key] != source["created"][key] for key in TERMS + ("world",)):
-            raise Bad("T10", "the fork's component, world, engine, grants or budget are not its source's")
+        if source and any(fork.get(key) != source["created"].get(key) for key in TERMS + ("world", "slots")):
+            raise Bad("T10", "the fork's component, world, engine, grants, slots or budget are not its source's")
         left = self.left.get((fork["from"], fork["turn"]))
         if left and left[0] != fork["entry"]:
             raise Bad("T9", "turn %d of `%s` is another entry than the one that it names" % (fork["turn"], fork["from"]))

@@ -31,7 +31,7 @@ KEY = Key(1)
 BUDGET = {"fuel": 1000, "memory": 65536, "wall_ms": 1000, "effects": 10, "bytes": 4096}
 ENGINE = hashed(b"engine")
 GRANTS = ["storage", "log", "model:rehearsal/*", "tool:mail.list", "http:example.com", "http:http://[::1]:8080",
-          "net:10.0.0.0/8", "net:fd00::/8", "egress:preflight"]
+          "net:10.0.0.0/8", "net:fd00::/8", "egress:preflight", "secret:git"]
 TAPE = [
     {"effect": {"kind": "storage.get", "key": "k\u20ac\u000b\"\\"}, "outcome": {"done": {"entry": None}}},
     {"effect": {"kind": "log.write", "level": "info", "text": "hi\n"}, "outcome": {"done": "nothing"}},

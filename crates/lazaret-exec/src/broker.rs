@@ -84,6 +84,11 @@ pub enum Unfilled {
         /// The only hosts it goes to.
         hosts: Vec<String>,
     },
+    /// The agent's author declared the slot for other hosts, whatever it is bound to.
+    Undeclared {
+        /// The declared ones.
+        hosts: Vec<String>,
+    },
     /// The vault has to be unlocked first; says how.
     Locked(String),
     /// The vault can't be read, or the value can't be used.
@@ -220,6 +225,16 @@ impl Broker {
                     Code::SecretNotBound,
                     format!("the secret for slot `{slot}` goes only to {only}, and this is {goes}: {why}"),
                     format!("an operator who means it to go there can bind the slot so: `{bind} --host {host} …`"),
+                )
+            }
+            Unfilled::Undeclared { hosts } => {
+                let goes =
+                    errand.map_or_else(|| "it is bound to others".to_owned(), |it| format!("this is {}", to(it)));
+                (
+                    Code::SecretNotBound,
+                    format!("agent `{agent}` declares slot `{slot}` for {} alone, and {goes}", hosts.join(", ")),
+                    "its author has to declare the host: an operator can then make the agent anew from that manifest"
+                        .to_owned(),
                 )
             }
             Unfilled::Locked(why) => {

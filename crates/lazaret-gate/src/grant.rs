@@ -195,6 +195,11 @@ impl Grants {
         Self::new(vec![Grant::Storage, Grant::Log, Grant::Clock, Grant::Random])
     }
 
+    /// These and more.
+    pub fn and(self, more: impl IntoIterator<Item = Grant>) -> Self {
+        Self::new(self.0.into_iter().chain(more).collect())
+    }
+
     /// One by one.
     pub fn iter(&self) -> impl Iterator<Item = &Grant> {
         self.0.iter()

@@ -28,6 +28,18 @@ pub const MAX_ITEMS: usize = 1024;
 /// The name of a slot that a secret fills: a word, as an operator types it.
 pub const MAX_SLOT: usize = 64;
 
+/// Slots that one agent may declare. They are part of its row, which is written at every turn.
+pub const MAX_DECLARED_SLOTS: usize = 16;
+
+/// Hosts that one slot may be declared for. More is no service that has one credential.
+pub const MAX_DECLARED_HOSTS: usize = 8;
+
+/// What a declared slot is for, in bytes: a line that an operator reads before binding it.
+pub const MAX_PURPOSE: usize = 200;
+
+/// A manifest, in bytes: room for all slots that may be declared, and for comments.
+pub const MAX_MANIFEST: usize = 64 << 10;
+
 /// Different slots that one request may use. Each is an ask of its own; ordinary requests have one or two.
 pub const MAX_HANDLES: usize = 8;
 

@@ -8,6 +8,7 @@ use crate::grant::Grants;
 use crate::id::AgentId;
 use crate::ledger::Caps;
 use crate::record::{Body, World};
+use crate::slots::Slots;
 
 /// An agent was made from another one, as that one was after a turn. It is the new agent's first entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct AgentForked {
     pub budget: Budget,
     /// What it may spend beyond one turn. It begins with nothing spent.
     pub caps: Caps,
+    /// The slots that its author declares: those of the agent it was made from.
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    pub slots: Slots,
     /// Its first image: the source's after that turn, bound to the new name and to turn 0; none if stateless.
     pub image: Option<Digest>,
     /// The agent it was made from.
@@ -92,6 +96,8 @@ pub struct Birth<'a> {
     pub budget: &'a Budget,
     /// What it may spend beyond one turn.
     pub caps: &'a Caps,
+    /// The slots that its author declares.
+    pub slots: &'a Slots,
     /// Its first image; none if stateless.
     pub image: Option<Digest>,
 }
@@ -114,6 +120,7 @@ impl Body {
                 grants: &it.grants,
                 budget: &it.budget,
                 caps: &it.caps,
+                slots: &it.slots,
                 image: it.image,
             },
             Self::AgentForked(it) => Birth {
@@ -124,6 +131,7 @@ impl Body {
                 grants: &it.grants,
                 budget: &it.budget,
                 caps: &it.caps,
+                slots: &it.slots,
                 image: it.image,
             },
             _ => return None,

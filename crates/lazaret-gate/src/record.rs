@@ -14,6 +14,7 @@ use crate::labels::Labels;
 use crate::ledger::{Account, Caps, SwitchEvent};
 use crate::outcome::Outcome;
 use crate::ruling::Rulings;
+use crate::slots::Slots;
 use crate::trust::TrustEvent;
 
 pub use crate::lineage::{AgentForked, AgentQuarantined, AgentRolledBack, AgentWoken};
@@ -181,6 +182,9 @@ pub struct AgentCreated {
     pub budget: Budget,
     /// What it may spend beyond one turn.
     pub caps: Caps,
+    /// The slots that its author declares; each is among the grants.
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    pub slots: Slots,
     /// Its first image; none if stateless.
     pub image: Option<Digest>,
 }

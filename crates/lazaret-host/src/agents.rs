@@ -5,7 +5,7 @@ use lazaret_gate::grant::EgressMode;
 use lazaret_gate::image::Image;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, CapsSet, EffectClosed, Message, World};
-use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels, Outcome};
+use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels, Outcome, Slots};
 use lazaret_guest::State;
 use lazaret_store::{AgentRow, AgentState, Batch, Change};
 
@@ -23,6 +23,8 @@ pub struct NewAgent {
     pub budget: Budget,
     /// What it may spend beyond one turn.
     pub caps: Caps,
+    /// The slots that its author declares. Each is granted with it.
+    pub slots: Slots,
 }
 
 impl Host {
@@ -48,9 +50,10 @@ impl Host {
             component: digest,
             world: program.lives(),
             engine: self.engine.digest(),
-            grants: new.grants,
+            grants: new.grants.and(new.slots.grants()),
             budget: new.budget,
             caps: new.caps,
+            slots: new.slots,
             image,
         };
         changes.push(Change::CreateAgent(row_of(&created)));
@@ -169,6 +172,7 @@ fn row_of(created: &AgentCreated) -> lazaret_store::NewAgent {
         grants: created.grants.clone(),
         budget: created.budget.clone(),
         caps: created.caps.clone(),
+        slots: created.slots.clone(),
         image: created.image,
         labels: Labels::new(),
         entry: 0,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use lazaret_gate::bundle::BadBundle;
 use lazaret_gate::canonical::NotCanonical;
+use lazaret_gate::secret::Slot;
 use lazaret_gate::{AgentId, Digest};
 use lazaret_guest::engine::Unsupported;
 use lazaret_guest::state::Unwakeable;
@@ -106,6 +107,47 @@ pub enum HostError {
     /// Something said of a secret makes no sense.
     #[error("{0}")]
     BadSecret(String),
+    /// A binding goes where the agent's author never meant the secret to go.
+    #[error(
+        "agent `{agent}` declares slot `{slot}` for {declared} alone, and `{host}` is not among these; bind it to hosts that \
+         are, or make the agent anew from a manifest that names it"
+    )]
+    HostUndeclared {
+        /// Whose slot.
+        agent: AgentId,
+        /// Which.
+        slot: Slot,
+        /// The host that isn't.
+        host: String,
+        /// Those that are.
+        declared: String,
+    },
+    /// Nothing fills a slot that the agent can't do without.
+    #[error("agent `{agent}` takes no turn: nothing is bound to its required slot `{slot}` ({purpose}); {help}")]
+    SlotEmpty {
+        /// Which.
+        agent: AgentId,
+        /// Which slot.
+        slot: Slot,
+        /// What it is for, made visible.
+        purpose: String,
+        /// What an operator could do.
+        help: String,
+    },
+    /// It can't be told whether a slot is filled that the agent can't do without.
+    #[error(
+        "agent `{agent}` takes no turn: whether its required slot `{slot}` ({purpose}) is bound can't be told: {why}"
+    )]
+    SlotUnknown {
+        /// Which.
+        agent: AgentId,
+        /// Which slot.
+        slot: Slot,
+        /// What it is for, made visible.
+        purpose: String,
+        /// Why.
+        why: Box<crate::keys::Locked>,
+    },
     /// The engine.
     #[error(transparent)]
     Engine(#[from] Unsupported),

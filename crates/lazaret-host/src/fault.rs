@@ -26,11 +26,12 @@ impl HostError {
             Self::Caps(_) | Self::BadCap(_) => "bad-cap",
             Self::Preflight { .. } => "preflight",
             Self::Store(why) => of_store(why),
-            Self::Vault(why) | Self::Locked(Locked::Vault(why)) => of_vault(why),
-            Self::Locked(Locked::Missing) => "no-vault",
-            Self::Locked(Locked::Shut) => "vault-locked",
-            Self::Locked(Locked::Gone | Locked::Other { .. }) => "vault-replaced",
-            Self::Locked(Locked::Unrecorded(_)) | Self::VaultUnrecorded(_) => "unwritten",
+            Self::Vault(why) => of_vault(why),
+            Self::Locked(why) => of_locked(why),
+            Self::SlotUnknown { why, .. } => of_locked(why),
+            Self::VaultUnrecorded(_) => "unwritten",
+            Self::HostUndeclared { .. } => "host-undeclared",
+            Self::SlotEmpty { .. } => "slot-empty",
             Self::BadSecret(_) => "bad-secret",
             Self::Engine(_) => "engine",
             Self::Inadmissible(_) => "inadmissible",
@@ -70,6 +71,16 @@ impl HostError {
             Self::Schedule(_) => "bad-schedule",
             Self::Schedules(_) => "too-many-schedules",
         }
+    }
+}
+
+fn of_locked(why: &Locked) -> &'static str {
+    match why {
+        Locked::Missing => "no-vault",
+        Locked::Shut => "vault-locked",
+        Locked::Gone | Locked::Other { .. } => "vault-replaced",
+        Locked::Vault(why) => of_vault(why),
+        Locked::Unrecorded(_) => "unwritten",
     }
 }
 

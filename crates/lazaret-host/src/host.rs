@@ -166,7 +166,7 @@ impl Host {
             station,
             trust: settings.trust,
             egress: Egress::new(settings.egress),
-            lockbox: Arc::new(Lockbox::new(Arc::clone(&keys))),
+            lockbox: Arc::new(Lockbox::new(Arc::clone(&keys), Arc::clone(&store))),
             keys,
             store,
             engine: Engine::new()?,

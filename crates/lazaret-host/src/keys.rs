@@ -127,6 +127,38 @@ pub fn vault_status(root: &Path, reader: &Reader) -> Result<VaultView, HostError
     Ok(view(found(root, known(reader)?.as_ref())?, false))
 }
 
+/// The unlocked vault of a data root, for whoever only reads there: if that takes nobody's word, and it is the one on record.
+pub(crate) fn look_into(root: &Path, reader: &Reader, passphrase: Option<&Path>) -> Result<Vault, Locked> {
+    let known = known(reader).map_err(VaultError::from)?;
+    let status = found(root, known.as_ref())?;
+    let keychain: Arc<dyn Keychain> = Arc::new(SystemKeyring);
+    let unlock = unlock_for(&status.kind, None, passphrase, &keychain)?;
+    disable_core_dumps().map_err(VaultError::from)?;
+    let vault = Vault::unlock(root, &unlock, now_ms)?;
+    compared(vault.facts()?, known.as_ref())?;
+    Ok(vault)
+}
+
+/// What unlocks a vault of this kind: what somebody said, or what lies where it should.
+fn unlock_for(
+    kind: &Kind,
+    passphrase: Option<Secret>,
+    file: Option<&Path>,
+    keychain: &Arc<dyn Keychain>,
+) -> Result<Unlock, Locked> {
+    Ok(match (kind, passphrase, file) {
+        (Kind::Passphrase, Some(passphrase), _) => Unlock::Passphrase(passphrase),
+        (Kind::Passphrase, None, Some(path)) => Unlock::Passphrase(Secret::read_file(path)?),
+        (Kind::Passphrase, None, None) => return Err(Locked::Shut),
+        (kind, Some(_), _) => {
+            let (vault, given) = (kind.clone(), Kind::Passphrase);
+            return Err(VaultError::OtherKind { vault, given }.into());
+        }
+        (Kind::KeyFile { path }, None, _) => Unlock::KeyFile { path: path.clone() },
+        (Kind::Keyring, None, _) => Unlock::Keyring(Arc::clone(keychain)),
+    })
+}
+
 /// A vault as it is told.
 pub(crate) fn view(status: Status, unlocked: bool) -> VaultView {
     let Status { id, kind, epoch, mark, secrets, bindings } = status;
@@ -175,19 +207,8 @@ impl Keys {
         opened
     }
 
-    /// What unlocks a vault of this kind: what somebody said, or what lies where it should.
     fn unlock_for(&self, kind: &Kind, passphrase: Option<Secret>) -> Result<Unlock, Locked> {
-        Ok(match (kind, passphrase, &self.passphrase) {
-            (Kind::Passphrase, Some(passphrase), _) => Unlock::Passphrase(passphrase),
-            (Kind::Passphrase, None, Some(path)) => Unlock::Passphrase(Secret::read_file(path)?),
-            (Kind::Passphrase, None, None) => return Err(Locked::Shut),
-            (kind, Some(_), _) => {
-                let (vault, given) = (kind.clone(), Kind::Passphrase);
-                return Err(VaultError::OtherKind { vault, given }.into());
-            }
-            (Kind::KeyFile { path }, None, _) => Unlock::KeyFile { path: path.clone() },
-            (Kind::Keyring, None, _) => Unlock::Keyring(Arc::clone(&self.keychain)),
-        })
+        unlock_for(kind, passphrase, self.passphrase.as_deref(), &self.keychain)
     }
 
     /// Unlocks the vault for this process, by a passphrase or, if it has none, by where its key is kept.

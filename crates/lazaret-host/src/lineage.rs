@@ -67,8 +67,8 @@ impl Past {
 }
 
 impl Host {
-    /// Makes an agent from another one as that one was after a turn, or is now: the same component, grants, budget and caps,
-    /// and the image, storage and labels of then. It has taken no turn, spent nothing and got no mail.
+    /// Makes an agent from another one as that one was after a turn, or is now: the same component, grants, slots, budget
+    /// and caps, and the image, storage and labels of then. It has taken no turn, spent nothing and got no mail.
     pub fn fork(&self, from: &AgentId, turn: Option<u64>, new: &AgentId) -> Result<(AgentRow, AgentForked), HostError> {
         let source = self.known(from)?;
         self.trusted(&source)?;
@@ -95,11 +95,12 @@ impl Host {
             changes.push(Change::Blob { digest, bytes });
             woken = Some((digest, state));
         }
-        let AgentRow { component, world, engine, grants, budget, caps, .. } = source;
+        let AgentRow { component, world, engine, grants, budget, caps, slots, .. } = source;
         let image = woken.as_ref().map(|(image, _)| *image);
         let (agent, entry) = (new.clone(), left.entry);
         let from = from.clone();
-        let forked = AgentForked { agent, component, world, engine, grants, budget, caps, image, from, turn, entry };
+        let forked =
+            AgentForked { agent, component, world, engine, grants, budget, caps, slots, image, from, turn, entry };
         changes.push(Change::CreateAgent(row_of(&forked, self.labels_at(&past, turn)?)));
         changes.extend(self.storage_at(past, turn)?.into_iter().map(|(key, entry)| set(new, key, entry)));
         let mut entries = vec![Body::AgentForked(Box::new(forked.clone()))];
@@ -303,6 +304,7 @@ fn row_of(forked: &AgentForked, labels: Labels) -> NewAgent {
         grants: forked.grants.clone(),
         budget: forked.budget.clone(),
         caps: forked.caps.clone(),
+        slots: forked.slots.clone(),
         image: forked.image,
         labels,
         entry: 0,

@@ -215,6 +215,7 @@ mod tests {
             grants: Grants::basic(),
             budget: Budget::default(),
             caps: lazaret_gate::ledger::Caps::default(),
+            slots: Default::default(),
         };
         host.create(new, &component).unwrap();
         for turn in 0..TURNS {

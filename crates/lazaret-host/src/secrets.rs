@@ -7,24 +7,27 @@ use lazaret_gate::leak::{Guard, fit};
 use lazaret_gate::record::Body;
 use lazaret_gate::secret::Slot;
 use lazaret_gate::{AgentId, Effect, Outcome};
-use lazaret_store::Reader;
 use lazaret_store::vault::{self, Binding, Holder, Mark, Name, Scope, Vault, VaultError};
+use lazaret_store::{Reader, Store};
 use zeroize::Zeroizing;
 
 use crate::error::HostError;
 use crate::host::lock;
 use crate::keys::{Keys, Locked};
+use crate::slots::is_of_use;
 
 /// The vault of a host, for its executors.
 pub(crate) struct Lockbox {
     keys: Arc<Keys>,
+    /// What agents declare is in their rows.
+    store: Arc<Store>,
     /// Whoever knows the values, as long as they stay the same.
     guard: Mutex<Option<(Mark, Arc<Guard>)>>,
 }
 
 impl Lockbox {
-    pub(crate) fn new(keys: Arc<Keys>) -> Self {
-        Self { keys, guard: Mutex::default() }
+    pub(crate) fn new(keys: Arc<Keys>, store: Arc<Store>) -> Self {
+        Self { keys, store, guard: Mutex::default() }
     }
 
     fn vault(&self) -> Result<Arc<Vault>, Unfilled> {
@@ -36,13 +39,27 @@ impl Lockbox {
     }
 
     /// What is bound to a slot, if it goes on this errand.
-    fn binding(vault: &Vault, agent: &AgentId, slot: &Slot, errand: Option<&Errand>) -> Result<Binding, Unfilled> {
+    fn binding(
+        &self,
+        vault: &Vault,
+        agent: &AgentId,
+        slot: &Slot,
+        errand: Option<&Errand>,
+    ) -> Result<Binding, Unfilled> {
         let name: Name = slot.as_str().parse().map_err(|_| Unfilled::Unbound)?;
         let binding = vault.bound(&Holder::Agent(agent.clone()), &name).map_err(broken)?.ok_or(Unfilled::Unbound)?;
         let hosts = || binding.hosts.iter().map(ToString::to_string).collect();
         if let Scope::Device(device) = vault.meta(&binding.secret).map_err(broken)?.scope {
             let why = format!("it is only for what device `{device}` asks");
             return Err(Unfilled::Elsewhere { why, hosts: hosts() });
+        }
+        // The binding may be older than the agent, so what its author declares is looked at here too.
+        let row = self.store.agent(agent).map_err(|why| Unfilled::Broken(why.to_string()))?;
+        if let Some(declared) = row.as_ref().and_then(|row| row.slots.get(slot.as_str())) {
+            let meant = errand.map_or_else(|| is_of_use(&binding, declared), |errand| declared.admits(&errand.place));
+            if !meant {
+                return Err(Unfilled::Undeclared { hosts: declared.host_texts() });
+            }
         }
         if let Some(Errand { place, method, path }) = errand {
             let admitted = binding.admits(place, method, path);
@@ -72,12 +89,12 @@ fn broken(why: VaultError) -> Unfilled {
 
 impl Secrets for Lockbox {
     fn admits(&self, agent: &AgentId, slot: &Slot, errand: Option<&Errand>) -> Result<(), Unfilled> {
-        Self::binding(&*self.vault()?, agent, slot, errand).map(drop)
+        self.binding(&*self.vault()?, agent, slot, errand).map(drop)
     }
 
     fn fill(&self, agent: &AgentId, slot: &Slot, errand: &Errand) -> Result<Filling, Unfilled> {
         let vault = self.vault()?;
-        let binding = Self::binding(&vault, agent, slot, Some(errand))?;
+        let binding = self.binding(&vault, agent, slot, Some(errand))?;
         let value = vault.get(&binding.secret).map_err(broken)?;
         fit(value.expose()).map_err(|why| {
             Unfilled::Broken(format!("what comes back can't be searched for `{}`: {why}", binding.secret))

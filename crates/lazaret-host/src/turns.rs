@@ -58,8 +58,8 @@ impl Host {
                 if row.state != AgentState::Asleep || turns.len() >= DELIVERIES || self.running().is_err() {
                     continue;
                 }
-                // And so does that of whoever is revoked.
-                if self.trusted(&row).is_err() {
+                // And so does that of whoever is revoked, or lacks a secret without which it takes no turn.
+                if self.trusted(&row).is_err() || self.equipped(&row).is_err() {
                     continue;
                 }
                 let slot = self.slot(&row.agent);
@@ -134,6 +134,7 @@ impl Host {
         }
         if !resume.begun {
             funded(&row)?;
+            self.equipped(&row)?;
         }
         let program = self.program(&row.component)?;
         let state = self.woken(slot, &row)?;

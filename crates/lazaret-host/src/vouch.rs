@@ -47,6 +47,7 @@ impl Host {
             && birth.engine == row.engine
             && *birth.grants == row.grants
             && *birth.budget == row.budget
+            && *birth.slots == row.slots
             && caps == row.caps
             && image == row.image
             && taken == row.turn

@@ -67,7 +67,8 @@ impl Past {
         let agent: AgentId = "agent".parse().unwrap();
         let budget = Budget { fuel, ..Budget::default() };
         let (grants, caps) = (Grants::basic(), lazaret_gate::ledger::Caps::default());
-        host.create(NewAgent { agent: agent.clone(), grants, budget, caps }, component).unwrap();
+        host.create(NewAgent { agent: agent.clone(), grants, budget, caps, slots: Default::default() }, component)
+            .unwrap();
         for body in messages {
             host.send(&agent, Message::outside("text/plain", body)).unwrap();
         }

@@ -38,7 +38,7 @@ fn open(dir: &TempDir) -> Host {
 
 fn create(host: &Host, name: &str, component: &str) {
     let (grants, budget) = (Grants::basic(), Budget { fuel: 5_000_000, ..Budget::default() });
-    let new = NewAgent { agent: id(name), grants, budget, caps: Caps::default() };
+    let new = NewAgent { agent: id(name), grants, budget, caps: Caps::default(), slots: Default::default() };
     host.create(new, &guest(component)).unwrap();
 }
 

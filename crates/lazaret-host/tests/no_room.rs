@@ -85,6 +85,7 @@ fn child(root: &Path) {
         grants: Grants::new(grants),
         budget: Budget::default(),
         caps: Caps::default(),
+        slots: Default::default(),
     };
     host.create(new, &component).unwrap();
     for text in ["add 1", &format!("fetch {origin}/"), "add 2"] {

@@ -47,7 +47,13 @@ fn root(grant: &str) -> TempDir {
     let component =
         std::fs::read(component).expect("guests/build/rust-counter.wasm isn't built yet: run guests/build.sh");
     let grants = Grants::basic().iter().cloned().chain([grant.parse().unwrap()]).collect();
-    let new = NewAgent { agent: name(), grants: Grants::new(grants), budget: Budget::default(), caps: Caps::default() };
+    let new = NewAgent {
+        agent: name(),
+        grants: Grants::new(grants),
+        budget: Budget::default(),
+        caps: Caps::default(),
+        slots: Default::default(),
+    };
     open(&dir).create(new, &component).unwrap();
     dir
 }

@@ -20,7 +20,13 @@ fn open(root: &Path) -> (Host, AgentId) {
     let agent: AgentId = "asker".parse().unwrap();
     let component = wat::parse_str(include_str!("../benches/speed/asker.wat")).expect("the guest's text");
     let caps = lazaret_gate::ledger::Caps::default();
-    let new = NewAgent { agent: agent.clone(), grants: Grants::basic(), budget: Budget::default(), caps };
+    let new = NewAgent {
+        agent: agent.clone(),
+        grants: Grants::basic(),
+        budget: Budget::default(),
+        caps,
+        slots: Default::default(),
+    };
     host.create(new, &component).unwrap();
     (host, agent)
 }

@@ -109,7 +109,10 @@ impl Scene {
             format!("storage log http:{} http:elsewhere.example secret:git secret:unbound", scene.server.origin);
         let grants = grants.split(' ').map(|grant| grant.parse().unwrap()).collect();
         let (grants, budget, caps) = (Grants::new(grants), Budget::default(), Caps::default());
-        scene.host().create(NewAgent { agent: agent(), grants, budget, caps }, &component).unwrap();
+        scene
+            .host()
+            .create(NewAgent { agent: agent(), grants, budget, caps, slots: Default::default() }, &component)
+            .unwrap();
         scene
     }
 

@@ -51,7 +51,8 @@ fn crowd(root: &std::path::Path) -> (Keeper, Arc<Seen>, Vec<AgentId>) {
     let agents: Vec<AgentId> = (0..AGENTS).map(|number| format!("agent-{number}").parse().unwrap()).collect();
     for agent in &agents {
         let (agent, grants, budget) = (agent.clone(), Grants::basic(), budget.clone());
-        host.create(NewAgent { agent, grants, budget, caps: Caps::default() }, &component).unwrap();
+        host.create(NewAgent { agent, grants, budget, caps: Caps::default(), slots: Default::default() }, &component)
+            .unwrap();
     }
     let seen = Arc::new(Seen::default());
     assert!(host.observe(seen.clone()));

@@ -39,7 +39,13 @@ fn create(host: &Host, name: &str, budget: Budget) {
     let component =
         std::fs::read(component).expect("guests/build/rust-counter.wasm isn't built yet: run guests/build.sh");
     let grants = Grants::basic().iter().cloned().chain(["agent:b".parse().unwrap()]).collect();
-    let new = NewAgent { agent: id(name), grants: Grants::new(grants), budget, caps: Caps::default() };
+    let new = NewAgent {
+        agent: id(name),
+        grants: Grants::new(grants),
+        budget,
+        caps: Caps::default(),
+        slots: Default::default(),
+    };
     host.create(new, &component).unwrap();
 }
 

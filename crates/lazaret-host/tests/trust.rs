@@ -32,7 +32,11 @@ fn create(host: &Host, name: &str, budget: Budget) -> AgentRow {
     let component = std::fs::read(component).expect("guests/build.sh makes the guests");
     let grants = ["agent:b", "storage", "log"].map(|grant| grant.parse().unwrap());
     let grants = Grants::new(grants.into());
-    host.create(NewAgent { agent: id(name), grants, budget, caps: Caps::default() }, &component).unwrap()
+    host.create(
+        NewAgent { agent: id(name), grants, budget, caps: Caps::default(), slots: Default::default() },
+        &component,
+    )
+    .unwrap()
 }
 
 fn open(root: &Path) -> Host {

@@ -32,7 +32,8 @@ pub use request::{
 pub use session::{Ask, Call, Hello, Said, Session, Step, Ticket};
 pub use token::{BadToken, Token};
 pub use vault::{
-    Bound, BoundForm, KeySource, SecretAudit, SecretRequest, SecretView, SlotUses, VaultRequest, VaultView,
+    Bound, BoundForm, KeySource, SecretAudit, SecretRequest, SecretView, SlotUses, SlotView, SlotWanted, VaultRequest,
+    VaultView,
 };
 
 /// The versions of the language that are spoken here, best first.

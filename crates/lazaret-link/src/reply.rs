@@ -2,10 +2,10 @@
 
 use lazaret_gate::ledger::{Caps, Switches};
 use lazaret_gate::record::{Divergence, World};
-use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Labels, Rulings, TurnRecord};
+use lazaret_gate::{AgentId, Budget, Bytes, Digest, Grants, Labels, Rulings, Slots, TurnRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::vault::{SecretAudit, SecretView, VaultView};
+use crate::vault::{SecretAudit, SecretView, SlotView, VaultView};
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +79,8 @@ pub enum Reply {
     Secrets(Vec<SecretView>),
     /// What opening everything once said.
     Audit(Box<SecretAudit>),
+    /// The slots that an agent's author declares, and whether they are bound.
+    Slots(Vec<SlotView>),
     /// The keeper ends.
     Stopping {
         /// Requests that are finished before.
@@ -148,6 +150,9 @@ pub struct AgentView {
     pub budget: Budget,
     /// What it may spend beyond one turn.
     pub caps: Caps,
+    /// The slots that its author declares. Whether they are bound is the vault's to say.
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    pub slots: Slots,
     /// The image it will wake from; none if stateless.
     pub image: Option<Digest>,
     /// A turn that has effects on disk and isn't over.

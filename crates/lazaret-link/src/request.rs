@@ -3,7 +3,7 @@
 use lazaret_gate::ledger::{Caps, Switch};
 use lazaret_gate::schedule::ScheduleAdded;
 use lazaret_gate::trust::Score;
-use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_gate::{AgentId, Budget, Bytes, Grants, Slots};
 use serde::{Deserialize, Serialize};
 
 use crate::vault::{SecretRequest, VaultRequest};
@@ -235,6 +235,9 @@ pub struct NewAgent {
     /// What it may spend beyond one turn.
     #[serde(default)]
     pub caps: Caps,
+    /// The slots that its author declares. Each is granted with it.
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    pub slots: Slots,
 }
 
 /// One turn of a component.

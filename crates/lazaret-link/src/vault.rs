@@ -102,6 +102,11 @@ pub enum SecretRequest {
     },
     /// Open everything once and say what could be better.
     Audit,
+    /// Which slots an agent declares, and whether they are bound.
+    Slots {
+        /// Whose.
+        agent: lazaret_gate::AgentId,
+    },
 }
 
 /// Where a secret may go from a slot.
@@ -173,6 +178,7 @@ impl SecretRequest {
             Self::Unbind { .. } => "secret.unbind",
             Self::Remove { .. } => "secret.remove",
             Self::Audit => "secret.audit",
+            Self::Slots { .. } => "secret.slots",
         }
     }
 }
@@ -230,6 +236,37 @@ pub struct SecretAudit {
     pub remarks: Vec<String>,
     /// How often each slot was used, as the journal has it.
     pub uses: Vec<SlotUses>,
+    /// Required slots that nothing is bound to: their agents take no turn.
+    #[serde(default)]
+    pub unbound: Vec<SlotWanted>,
+}
+
+/// A required slot that nothing is bound to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotWanted {
+    /// Which agent.
+    pub agent: String,
+    /// Which slot.
+    pub slot: String,
+    /// What it is for, as the agent's author says.
+    pub purpose: String,
+}
+
+/// A slot that an agent's author declares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SlotView {
+    /// Which.
+    pub slot: String,
+    /// What it is for, as the author says.
+    pub purpose: String,
+    /// The only hosts that it is meant for; none if the author names none.
+    pub hosts: Vec<String>,
+    /// Whether no turn begins without it.
+    pub required: bool,
+    /// Whether a secret is bound to it that may go to one of these hosts; none if that can't be told.
+    pub bound: Option<bool>,
+    /// Why it can't be told.
+    pub unknown: Option<String>,
 }
 
 /// How often an agent used a slot.

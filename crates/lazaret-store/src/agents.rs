@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::World;
 use lazaret_gate::trust::{self, Conduct, Revoked, Score, TrustChange, TrustEvent};
-use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels};
+use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels, Slots};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
@@ -59,6 +59,8 @@ pub struct NewAgent {
     pub budget: Budget,
     /// What it may spend beyond one turn.
     pub caps: Caps,
+    /// The slots that its author declares.
+    pub slots: Slots,
     /// Its first image; none if stateless.
     pub image: Option<Digest>,
     /// What it has seen: nothing, unless it is made from another agent.
@@ -85,6 +87,9 @@ pub struct AgentRow {
     pub budget: Budget,
     /// What it may spend beyond one turn.
     pub caps: Caps,
+    /// The slots that its author declares.
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    pub slots: Slots,
     /// What it has spent.
     pub account: Account,
     /// The image it will wake from; none if stateless.
@@ -321,7 +326,7 @@ impl<'a> Touched<'a> {
             return Err(StoreError::NameTaken { agent: new.agent });
         }
         self.source.check_count()?;
-        let NewAgent { agent, component, world, engine, grants, budget, caps, image, labels, entry: _ } = new;
+        let NewAgent { agent, component, world, engine, grants, budget, caps, slots, image, labels, entry: _ } = new;
         let account = Account::new(Holder::Agent(agent.clone()));
         let (state, unfinished, trail) = (AgentState::Asleep, None, NO_TRAIL);
         let row = AgentRow {
@@ -332,6 +337,7 @@ impl<'a> Touched<'a> {
             grants,
             budget,
             caps,
+            slots,
             account,
             image,
             turn: 0,

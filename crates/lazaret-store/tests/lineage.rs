@@ -26,6 +26,7 @@ fn fork(from: &str, new: &str, entry: Digest) -> Batch {
         grants: grants.clone(),
         budget: budget.clone(),
         caps: caps.clone(),
+        slots: Default::default(),
         image,
         from: id(from),
         turn: 1,
@@ -42,6 +43,7 @@ fn fork(from: &str, new: &str, entry: Digest) -> Batch {
         image,
         labels: Labels::new(),
         entry: 0,
+        slots: Default::default(),
     };
     let changes = vec![Change::CreateAgent(row), set(new, "k", b"v", 7)];
     Batch { entries: vec![Body::AgentForked(Box::new(forked))], changes }

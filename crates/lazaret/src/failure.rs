@@ -104,9 +104,10 @@ impl Failure {
                 Code::BadInput
             }
             Self::Host(HostError::Schedule(_) | HostError::BadSecret(_)) => Code::BadInput,
-            Self::Host(HostError::Vault(why) | HostError::Locked(Locked::Vault(why))) => vault_code(why),
-            Self::Host(HostError::Locked(Locked::Shut)) => Code::Locked,
-            Self::Host(HostError::Locked(Locked::Gone | Locked::Other { .. })) => Code::Mismatch,
+            Self::Host(HostError::Vault(why)) => vault_code(why),
+            Self::Host(HostError::Locked(why)) => locked_code(why),
+            Self::Host(HostError::SlotUnknown { why, .. }) => locked_code(why),
+            Self::Host(HostError::HostUndeclared { .. }) => Code::BadInput,
             Self::Host(HostError::BadCap(_) | HostError::TooLong { .. }) => Code::BadInput,
             Self::Host(HostError::Stopping) | Self::Busy(_) => Code::Busy,
             Self::Link(LinkError::Fault(fault)) => Code::of(fault.exit),
@@ -120,6 +121,7 @@ impl Failure {
             Self::Host(
                 HostError::Killed(_)
                 | HostError::Spent(_)
+                | HostError::SlotEmpty { .. }
                 | HostError::Quarantined { .. }
                 | HostError::NotRunning { .. },
             ) => Code::TurnFailed,
@@ -131,6 +133,15 @@ impl Failure {
             Self::Host(HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }) => Code::Mismatch,
             Self::Host(_) | Self::Link(_) | Self::Token(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
         }
+    }
+}
+
+fn locked_code(why: &Locked) -> Code {
+    match why {
+        Locked::Shut => Code::Locked,
+        Locked::Gone | Locked::Other { .. } => Code::Mismatch,
+        Locked::Vault(why) => vault_code(why),
+        Locked::Missing | Locked::Unrecorded(_) => Code::Failed,
     }
 }
 

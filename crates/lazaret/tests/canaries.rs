@@ -76,7 +76,10 @@ impl Scene {
         ]);
         let grants = Grants::new(grants.map(|grant| grant.parse().unwrap()).collect());
         let (budget, caps) = (Budget::default(), Caps::default());
-        scene.host().create(NewAgent { agent: agent(), grants, budget, caps }, &component).unwrap();
+        scene
+            .host()
+            .create(NewAgent { agent: agent(), grants, budget, caps, slots: Default::default() }, &component)
+            .unwrap();
         scene
     }
 

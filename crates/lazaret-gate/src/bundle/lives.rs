@@ -83,6 +83,10 @@ impl<'a> Lives<'a> {
             if birth.image.is_some() != (birth.world == World::Durable) {
                 return Err("a durable agent has an image, another has none".into());
             }
+            if let Some(lacking) = birth.slots.grants().find(|wanted| !birth.grants.iter().any(|grant| grant == wanted))
+            {
+                return Err(format!("it declares a slot and isn't granted `{lacking}`"));
+            }
             if self.agents.insert(birth.agent, known).is_some() {
                 return Err(format!("agent `{}` is created twice", birth.agent));
             }
@@ -120,9 +124,10 @@ impl<'a> Lives<'a> {
                 && fork.world == source.world
                 && fork.engine == source.engine
                 && fork.grants == *source.grants
+                && fork.slots == *source.slots
                 && fork.budget == *source.budget;
             if !same_terms {
-                return Err("the fork's component, world, engine, grants or budget are not its source's".into());
+                return Err("the fork's component, world, engine, grants, slots or budget are not its source's".into());
             }
         }
         let left = self.left.get(&(&fork.from, fork.turn));

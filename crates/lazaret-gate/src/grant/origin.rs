@@ -93,6 +93,17 @@ impl Origin {
         self.port
     }
 
+    /// Whether a secret may be sent there: over TLS, or in the clear to this very machine.
+    pub fn is_sealed(&self) -> bool {
+        self.scheme == Scheme::Https || self.is_loopback()
+    }
+
+    /// Whether it is this very machine, by an address or by the name that means nothing else.
+    fn is_loopback(&self) -> bool {
+        let inner = self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host);
+        inner.parse::<std::net::IpAddr>().map_or(inner == "localhost", |address| address.is_loopback())
+    }
+
     /// How a grant spells it: the scheme only when plain, the port only when unusual.
     pub fn as_grant(&self) -> String {
         let scheme = if self.scheme == Scheme::Http { "http://" } else { "" };

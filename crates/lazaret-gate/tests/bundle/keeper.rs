@@ -129,6 +129,7 @@ impl Sleeper {
             grants: grants(dice),
             budget: Budget { fuel: dice.roll() >> 11, ..Budget::default() },
             caps: Caps::default(),
+            slots: Default::default(),
             image: None,
         };
         // Three nodes' worth of memory, so that there are absent nodes and absent pages.
@@ -158,9 +159,10 @@ impl Sleeper {
             keeper.put(canonical::encode(&Image { agent: agent.clone(), turn: 0, ..image }).unwrap())
         });
         let created = AgentCreated { agent: agent.clone(), image, ..self.created.clone() };
-        let AgentCreated { component, world, engine, grants, budget, caps, .. } = created.clone();
+        let AgentCreated { component, world, engine, grants, budget, caps, slots, .. } = created.clone();
         let from = self.created.agent.clone();
-        let forked = AgentForked { agent, component, world, engine, grants, budget, caps, image, from, turn, entry };
+        let forked =
+            AgentForked { agent, component, world, engine, grants, budget, caps, slots, image, from, turn, entry };
         let previous = keeper.append(Body::AgentForked(Box::new(forked)));
         let mut fork = Self { created, tree, size: self.size, image, turn: 0, previous, past: Vec::new(), labels };
         fork.remember();

@@ -50,7 +50,13 @@ pub(crate) fn agent(name: &str) -> AgentId {
 
 pub(crate) fn create(host: &Host, name: &str, component: &[u8]) -> AgentId {
     let budget = Budget { effects: 100_000, bytes: 64 << 20, ..Budget::default() };
-    let new = NewAgent { agent: agent(name), grants: Grants::basic(), budget, caps: Caps::default() };
+    let new = NewAgent {
+        agent: agent(name),
+        grants: Grants::basic(),
+        budget,
+        caps: Caps::default(),
+        slots: Default::default(),
+    };
     host.create(new, component).expect("an agent");
     agent(name)
 }
@@ -63,7 +69,13 @@ pub(crate) fn create_many(host: &Host, many: usize, component: &[u8]) -> Vec<Age
     let grants = Grants::new(Grants::basic().iter().cloned().chain([tool]).collect());
     let make = |number: usize| {
         let (budget, grants) = (budget.clone(), grants.clone());
-        let new = NewAgent { agent: agent(&format!("agent-{number}")), grants, budget, caps: Caps::default() };
+        let new = NewAgent {
+            agent: agent(&format!("agent-{number}")),
+            grants,
+            budget,
+            caps: Caps::default(),
+            slots: Default::default(),
+        };
         host.create(new, component).expect("an agent").agent
     };
     // The component is compiled once, with the first.

@@ -1,7 +1,7 @@
 //! Agents: made, talked to, settled, removed.
 
 use lazaret_gate::record::Message;
-use lazaret_gate::{AgentId, Bytes};
+use lazaret_gate::{AgentId, Bytes, Slots};
 use lazaret_link::{AgentRequest, AgentView, Recovered as Told, Reply, RunRequest, Taken};
 use lazaret_store::{AgentRow, AgentState, StoreError};
 
@@ -55,6 +55,7 @@ fn view(row: AgentRow, life: Life) -> AgentView {
         grants: row.grants,
         budget: row.budget,
         caps: row.caps,
+        slots: row.slots,
         image: row.image,
         unfinished: row.unfinished,
         labels: row.labels,
@@ -70,8 +71,8 @@ impl Keeper {
     pub(super) fn agent(&self, request: AgentRequest) -> Result<Reply, HostError> {
         match request {
             AgentRequest::Create(new) => {
-                let lazaret_link::NewAgent { agent, component, grants, budget, caps } = *new;
-                let row = self.host.create(NewAgent { agent, grants, budget, caps }, &component.0)?;
+                let lazaret_link::NewAgent { agent, component, grants, budget, caps, slots } = *new;
+                let row = self.host.create(NewAgent { agent, grants, budget, caps, slots }, &component.0)?;
                 self.nudge(&row.agent);
                 Ok(Reply::Agent(Box::new(self.view(row))))
             }
@@ -210,7 +211,7 @@ impl Keeper {
         let RunRequest { component, content_type, body, grants, budget, caps, environment } = request;
         let row = self.create_unnamed(|agent| {
             let (grants, budget, caps) = (grants.clone(), budget.clone(), caps.clone());
-            self.host.create(NewAgent { agent, grants, budget, caps }, &component.0)
+            self.host.create(NewAgent { agent, grants, budget, caps, slots: Slots::default() }, &component.0)
         })?;
         self.host.set_environment(&row.agent, environment);
         let message = message(content_type, body);

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use lazaret_gate::custody::VaultChange;
 use lazaret_gate::leak::Guard;
+use lazaret_gate::slots::DeclaredSlot;
 use lazaret_link::{
     Bound, BoundForm, Hidden, KeySource, Reply, SecretAudit, SecretRequest, SecretView, SlotUses, VaultRequest,
 };
+use lazaret_store::AgentState;
 use lazaret_store::vault::{
     BadHolder, Binding, Cost, Form, Holder, Meta, Name, Scope, Secret, Source, SystemKeyring, Vault, VaultError,
 };
@@ -17,6 +19,7 @@ use super::operator::short;
 use crate::error::HostError;
 use crate::keys::{Told, view};
 use crate::secrets::SecretUses;
+use crate::slots::declared_hosts;
 
 impl Keeper {
     pub(super) fn vault(&self, request: VaultRequest) -> Result<Reply, HostError> {
@@ -28,7 +31,11 @@ impl Keeper {
                 keys.init(&source_of(source), &by)?
             }
             VaultRequest::Lock => return Ok(Reply::Locked(keys.lock())),
-            VaultRequest::Unlock { passphrase } => keys.unlock(passphrase.map(secret))?.facts()?,
+            VaultRequest::Unlock { passphrase } => {
+                let status = keys.unlock(passphrase.map(secret))?.facts()?;
+                self.nudge_wanting()?;
+                status
+            }
             VaultRequest::RotateMaster { source, by } => {
                 short("a name", &by)?;
                 keys.rotate_master(&source_of(source), &by)?
@@ -65,14 +72,19 @@ impl Keeper {
                 Ok(Reply::Done)
             }
             SecretRequest::Audit => {
-                let audit = keys.vault()?.audit()?;
+                let opened = keys.vault()?;
+                let (audit, unbound) = (opened.audit()?, self.host.unbound_slots(&opened)?);
                 let (opened, vault) = (audit.opened as u64, view(audit.status, true));
                 let remarks = audit.remarks.iter().map(ToString::to_string).collect();
                 let uses = self.host.secret_uses()?.into_iter().map(|used| {
                     let SecretUses { agent, slot, uses, refused, last } = used;
                     SlotUses { agent: agent.to_string(), slot, uses, refused, last }
                 });
-                Ok(Reply::Audit(Box::new(SecretAudit { vault, opened, remarks, uses: uses.collect() })))
+                Ok(Reply::Audit(Box::new(SecretAudit { vault, opened, remarks, uses: uses.collect(), unbound })))
+            }
+            SecretRequest::Slots { agent } => {
+                let row = self.host.store.agent(&agent)?.ok_or_else(|| HostError::NoAgent(agent.to_string()))?;
+                Ok(Reply::Slots(self.host.declared_slots(&row)))
             }
         }
     }
@@ -102,13 +114,37 @@ impl Keeper {
         short("a name", by)?;
         let binding = binding_of(bound)?;
         let secret = binding.secret.clone();
+        let holder = match &binding.holder {
+            Holder::Agent(agent) => self.host.store.agent(agent)?.filter(|row| row.state != AgentState::Removed),
+            Holder::App(_) => None,
+        };
+        if let Some(row) = &holder {
+            declared_hosts(row, &binding)?;
+        }
         let meta = self.host.keys.change(by, |vault| {
             guarded(vault, None, Some(&binding.slot))?;
             vault.bind(&binding)?;
             let hosts = binding.hosts.iter().map(ToString::to_string).collect();
             Ok((vault.meta(&secret)?, Told { hosts, ..placed(VaultChange::Bind, &binding) }))
         })?;
+        // It may be what the agent's mail waits for.
+        if let Some(row) = holder {
+            self.nudge(&row.agent);
+        }
         Ok(Reply::Secret(Box::new(shown(meta))))
+    }
+
+    /// Has the supervisor look at agents that may have waited for the keys.
+    fn nudge_wanting(&self) -> Result<(), HostError> {
+        if self.supervisor.is_none() {
+            return Ok(());
+        }
+        for row in self.host.store.agents()? {
+            if row.slots.iter().any(DeclaredSlot::is_required) {
+                self.nudge(&row.agent);
+            }
+        }
+        Ok(())
     }
 
     fn unbind(&self, holder: &str, slot: &str, by: &str) -> Result<Reply, HostError> {

@@ -132,7 +132,7 @@ impl Supervisor {
     /// As [`Self::send`], by way of the mailbox even if the agent could answer at once.
     pub(crate) fn send_in_line(&self, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
         check_message(&message)?;
-        self.shared.life(agent)?;
+        self.shared.able(agent)?;
         self.shared.wait_in_line(agent, message)
     }
 
@@ -307,13 +307,25 @@ impl Shared {
     /// Whoever waits for an agent that takes no turns any more is told so.
     fn turn_away(&self, state: &mut State, agent: &AgentId) {
         let Some(life) = state.core.life(agent).filter(|life| !life.is_idle() && !life.is_awake()) else { return };
+        self.tell_waiting(state, agent, || Some(self.why_not(agent, life)));
+    }
+
+    /// Whoever waits for this agent is told why it takes no turn, if it still doesn't.
+    fn tell_waiting(&self, state: &mut State, agent: &AgentId, why_not: impl Fn() -> Option<HostError>) {
         let of_agent = state.waiters.range((agent.clone(), 0)..=(agent.clone(), u64::MAX));
         let keys: Vec<_> = of_agent.map(|(key, _)| key.clone()).collect();
         for key in keys {
+            let Some(why) = why_not() else { return };
             if let Some(waiter) = state.waiters.remove(&key) {
-                let _ = waiter.try_send(Err(self.why_not(agent, life)));
+                let _ = waiter.try_send(Err(why));
             }
         }
+    }
+
+    /// Whoever waits for an agent that lacks a required secret is told so. The message stays in line.
+    fn tell_unequipped(&self, state: &mut State, agent: &AgentId) {
+        let why_not = || self.host.known(agent).and_then(|row| self.host.equipped(&row)).err();
+        self.tell_waiting(state, agent, why_not);
     }
 
     /// Why an agent takes no turn or no mail. What an operator has to know of it is for the host to say.
@@ -332,10 +344,19 @@ impl Shared {
         said().unwrap_or_else(|why| why)
     }
 
+    /// Whether a message need not wait for as long as an operator takes to bind a secret. One that is left for the agent may.
+    fn able(self: &Arc<Self>, agent: &AgentId) -> Result<(), HostError> {
+        match self.life(agent)? {
+            Some(life) if life.is_idle() || life.is_awake() => self.host.equipped(&self.host.known(agent)?),
+            // There is more to say than that.
+            _ => Ok(()),
+        }
+    }
+
     fn send(self: &Arc<Self>, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
         check_message(&message)?;
         self.host.running()?;
-        self.life(agent)?;
+        self.able(agent)?;
         let mut claim = lock(&self.state).core.claim(monotonic(), agent);
         if matches!(claim, Claim::Not(_)) {
             // Somebody may have woken or restored it by way of a file.
@@ -458,6 +479,9 @@ impl Shared {
             self.clock.notify_one();
         }
         self.ended(agent, ended, &told);
+        if matches!(turn, Err(HostError::SlotEmpty { .. } | HostError::SlotUnknown { .. })) {
+            self.tell_unequipped(&mut lock(&self.state), agent);
+        }
         // Whatever kept it from its turn may be on disk by now.
         let is_off_duty = || self.host.store().agent(agent).is_ok_and(|row| row.is_some_and(off_duty));
         if is_revoked(turn) || (turn.as_ref().is_err() && is_off_duty()) {

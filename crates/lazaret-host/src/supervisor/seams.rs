@@ -71,7 +71,9 @@ pub(super) fn failed(why: &HostError) -> Ended {
         | HostError::Unvouched(_)
         | HostError::Record(_)
         | HostError::Inadmissible(_) => Ended::Broken(why.to_string()),
-        // A full disk, no memory, an overdrawn budget, another engine: it passes, or somebody mends it.
+        // A full disk, no memory, an overdrawn budget, another engine, a required slot that is empty: it passes, or somebody
+        // mends it. Its mail waits, it is tried after ever longer pauses, and whoever binds a secret or unlocks the vault
+        // has it looked at again.
         _ => Ended::Unable(why.to_string()),
     }
 }

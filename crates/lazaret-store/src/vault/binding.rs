@@ -188,31 +188,11 @@ impl std::str::FromStr for Host {
     fn from_str(text: &str) -> Result<Self, BadBinding> {
         let bad = |why: &str| BadBinding::Host { text: shown(text), why: why.to_owned() };
         let origin = Origin::of_grant(text).map_err(|why| bad(&why.to_string()))?;
-        // Where one reader sees a name, another sees an address: both must see the same, in one spelling.
-        let host = origin.host();
-        let loopback = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(inner) => match inner.parse::<std::net::Ipv6Addr>() {
-                Ok(address) if address.to_string() == inner => address.is_loopback(),
-                _ => return Err(bad("an IPv6 address is written in its shortest form")),
-            },
-            None if ends_in_number(host) => match host.parse::<std::net::Ipv4Addr>() {
-                Ok(address) => address.is_loopback(),
-                Err(_) => return Err(bad("an IPv4 address is four numbers without leading zeros")),
-            },
-            None => host == "localhost",
-        };
-        if origin.scheme() == Scheme::Http && !loopback {
+        if !origin.is_sealed() {
             return Err(BadBinding::Plain { text: shown(text) });
         }
         Ok(Self(origin))
     }
-}
-
-/// Whether the last label is a number, in any base that some reader of addresses knows.
-fn ends_in_number(host: &str) -> bool {
-    let last = host.rsplit('.').next().unwrap_or(host);
-    let hex = last.strip_prefix("0x").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_hexdigit()));
-    hex || last.bytes().all(|b| b.is_ascii_digit())
 }
 
 /// What kind of text it must be, and how it is written again.

@@ -47,9 +47,10 @@ pub(crate) fn creation(name: &str) -> Batch {
         image,
         labels: Labels::new(),
         entry: 0,
+        slots: Default::default(),
     };
-    let created =
-        AgentCreated { agent: id(name), component, world, engine, grants, budget, caps: Caps::default(), image };
+    let (caps, slots) = (Caps::default(), Default::default());
+    let created = AgentCreated { agent: id(name), component, world, engine, grants, budget, caps, slots, image };
     Batch { entries: vec![Body::AgentCreated(created)], changes: vec![Change::CreateAgent(new)] }
 }
 

@@ -2,8 +2,9 @@
 
 mod lives;
 mod past;
+mod wants;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use lazaret_gate::grant::EgressMode;
@@ -11,7 +12,7 @@ use lazaret_gate::image::{Image, WASM_PAGE};
 use lazaret_gate::{AgentId, Bytes, Digest, canonical};
 use lazaret_guest::State;
 use lazaret_host::Life;
-use lazaret_link::{AgentRequest, NewAgent, Reply, Request};
+use lazaret_link::{AgentRequest, NewAgent, Reply, Request, SlotView};
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
@@ -40,6 +41,9 @@ enum Command {
         name: AgentId,
         /// A WebAssembly component: a durable agent or a WASI 0.2 command
         component: PathBuf,
+        /// A file that declares what secrets it wants, in `[[secrets]]` tables; `docs/secrets.md` has one
+        #[arg(long, value_name = "PATH")]
+        manifest: Option<PathBuf>,
         #[command(flatten)]
         grants: GrantArgs,
         #[command(flatten)]
@@ -96,7 +100,7 @@ enum Command {
     },
     /// Make an agent from another one, as that one was after any of its turns
     ///
-    /// It gets the same component, grants, budget and caps, and the memory and storage of then. It has taken no turn, spent
+    /// It gets the same component, grants, slots, budget and caps, and the memory and storage of then. It has taken no turn, spent
     /// nothing and got no mail.
     Fork {
         /// The agent to make it from
@@ -151,21 +155,11 @@ fn address(text: &str) -> Result<u64, String> {
 
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     match &args.command {
-        Command::Create { name, component, grants, budget, caps } => {
-            let caps = caps.caps()?;
-            let bytes = read_component(component)?;
-            let mut door = Door::open(cli, ui)?;
-            ui.progress("inspecting and compiling…");
-            let (agent, grants, budget) = (name.clone(), grants.grants(), budget.budget());
-            let new = NewAgent { agent, component: Bytes(bytes), grants, budget, caps };
-            let created = door.ask(Request::Agent(AgentRequest::Create(Box::new(new))));
-            created.map_err(|why| why.about_component(component))?;
-            let row = door.row(name)?;
-            ui.progress_done();
-            ui.json(&row_json(&row, Life::New.name()));
-            ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));
-            warn_of_egress(&row.grants, ui);
-            Ok(Code::Done)
+        Command::Create { name, component, manifest, grants, budget, caps } => {
+            let (caps, slots) = (caps.caps()?, wants::read(manifest.as_ref())?);
+            let (agent, component, grants, budget) = (name.clone(), component, grants.grants(), budget.budget());
+            let bytes = Bytes(read_component(component)?);
+            create(NewAgent { agent, component: bytes, grants, budget, caps, slots }, component, cli, ui)
         }
         Command::List { all } => list(&open_reader(cli)?, *all, &Lives::of_all(cli)?, ui),
         Command::Show { name, memory, at, len, number, find } => {
@@ -176,7 +170,8 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
                 let look = Look { at: *at, len: (*len).min(1 << 20) as usize, number, find: find.as_deref() };
                 return show_memory(&reader, &row, &look, ui);
             }
-            show(&reader, &row, Lives::of_one(cli, name)?.of(&row), ui)
+            let slots = wants::look(cli, &reader, &row)?;
+            show(&reader, &row, Lives::of_one(cli, name)?.of(&row), &slots, ui)
         }
         Command::Send { name, message, input } => {
             let message = input.message(message.as_deref())?;
@@ -216,6 +211,37 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     }
 }
 
+fn create(new: NewAgent, component: &Path, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
+    let name = new.agent.clone();
+    let mut door = Door::open(cli, ui)?;
+    ui.progress("inspecting and compiling…");
+    let created = door.ask(Request::Agent(AgentRequest::Create(Box::new(new))));
+    created.map_err(|why| why.about_component(component))?;
+    let row = door.row(&name)?;
+    let slots = if row.slots.is_empty() { Vec::new() } else { wants::ask(&mut door, &name)? };
+    ui.progress_done();
+    ui.json(&with_slots(row_json(&row, Life::New.name()), &slots));
+    ui.line(&format!("{} {} ({})", ui.paint(Tone::Good, "created"), row.agent, row.world.name()));
+    for slot in &slots {
+        let [first, second] = wants::lines(slot, ui);
+        ui.line(&format!("{} {first}", ui.paint(Tone::Quiet, "wants slot")));
+        ui.line(&format!("  {second}"));
+    }
+    if slots.iter().any(|slot| slot.bound == Some(false)) {
+        ui.aside(Tone::Quiet, "note:", &format!("`lazaret secret bind SECRET --agent {name} …` binds a slot"));
+    }
+    warn_of_egress(&row.grants, ui);
+    Ok(Code::Done)
+}
+
+/// The same, with the slots that the agent's author declares, if there are any.
+fn with_slots(mut said: serde_json::Value, slots: &[SlotView]) -> serde_json::Value {
+    if !slots.is_empty() {
+        said["slots"] = json!(slots);
+    }
+    said
+}
+
 fn row_json(row: &AgentRow, state: &str) -> serde_json::Value {
     json!({
         "agent": row.agent, "world": row.world, "state": state, "turn": row.turn, "component": row.component,
@@ -249,12 +275,12 @@ fn list(reader: &Reader, all: bool, lives: &Lives, ui: &Ui) -> Result<Code, Fail
     Ok(Code::Done)
 }
 
-fn show(reader: &Reader, row: &AgentRow, life: &str, ui: &Ui) -> Result<Code, Failure> {
+fn show(reader: &Reader, row: &AgentRow, life: &str, slots: &[SlotView], ui: &Ui) -> Result<Code, Failure> {
     let quarantine = match row.state {
         AgentState::Quarantined => lazaret_host::quarantine_of(reader, &row.agent)?,
         _ => None,
     };
-    let mut said = row_json(row, life);
+    let mut said = with_slots(row_json(row, life), slots);
     if let Some(it) = &quarantine {
         said["quarantine"] = json!({ "by": it.by, "reason": it.reason });
     }
@@ -274,6 +300,11 @@ fn show(reader: &Reader, row: &AgentRow, life: &str, ui: &Ui) -> Result<Code, Fa
     field("image", &row.image.map_or("none: every turn starts anew".to_owned(), |image| image.to_string()));
     let grants: Vec<_> = row.grants.iter().map(ToString::to_string).collect();
     field("grants", &grants.join(", "));
+    for (at, slot) in slots.iter().enumerate() {
+        let [first, second] = wants::lines(slot, ui);
+        field(if at == 0 { "slots" } else { "" }, &first);
+        field("", &second);
+    }
     if let Some(warning) = row.grants.egress().warning() {
         field("egress", &ui.paint(Tone::Bad, &format!("{}: {warning}", row.grants.egress())));
     }

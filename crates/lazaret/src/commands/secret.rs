@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use lazaret_gate::AgentId;
-use lazaret_link::{Bound, BoundForm, Reply, Request, SecretAudit, SecretRequest, SecretView, SlotUses};
+use lazaret_gate::{AgentId, shown};
+use lazaret_link::{Bound, BoundForm, Reply, Request, SecretAudit, SecretRequest, SecretView, SlotUses, SlotWanted};
 use lazaret_store::vault::{Host, Method, Name, PathPrefix, Scope};
 use serde_json::json;
 
@@ -299,7 +299,7 @@ fn place(bound: &Bound) -> String {
 fn told(audit: &SecretAudit, ui: &Ui) -> Result<Code, Failure> {
     ui.json(audit);
     let ok = ui.paint(Tone::Good, "OK");
-    let SecretAudit { vault, opened, remarks, uses } = audit;
+    let SecretAudit { vault, opened, remarks, uses, unbound } = audit;
     ui.line(&format!("{ok} {} opened, each as it was sealed", counted(*opened, "value", "values")));
     ui.line(&format!("{ok} vault {} at generation {}, as the journal has it", vault.id, vault.generation));
     for SlotUses { agent, slot, uses, refused, last } in uses {
@@ -307,10 +307,16 @@ fn told(audit: &SecretAudit, ui: &Ui) -> Result<Code, Failure> {
         let line = format!("slot {slot} of agent:{agent}: used {used}, refused {no}, last on {} UTC", date(*last));
         ui.line(&format!("{} {}", ui.paint(Tone::Quiet, "·"), visible(&line)));
     }
+    for SlotWanted { agent, slot, purpose } in unbound {
+        let purpose = shown::text(purpose);
+        let line =
+            format!("nothing is bound to the required slot {slot} of agent:{agent} ({purpose}): it takes no turn");
+        ui.line(&format!("{} {}", ui.paint(Tone::Bad, "!"), visible(&line)));
+    }
     for remark in remarks {
         ui.line(&format!("{} {}", ui.paint(Tone::Odd, "-"), visible(remark)));
     }
-    if remarks.is_empty() {
+    if remarks.is_empty() && unbound.is_empty() {
         ui.line("nothing to remark");
     }
     Ok(Code::Done)

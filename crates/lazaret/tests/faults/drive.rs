@@ -58,6 +58,7 @@ fn create(host: &Host, name: &str, grants: &str, component: &[u8]) -> Result<(),
         grants,
         budget: Budget::default(),
         caps: lazaret_gate::ledger::Caps::default(),
+        slots: Default::default(),
     };
     host.create(new, component).map(|_| println!("made {name}"))
 }

@@ -11,9 +11,18 @@ pub(crate) fn workspace() -> PathBuf {
 /// Where the components are. A test that needs one and can't have it fails.
 pub(crate) fn guests() -> PathBuf {
     let dir = workspace().join("guests/build");
-    for name in
-        ["rust-counter", "c-counter", "js-counter", "python-counter", "mailbox", "wasi-tool", "js-web", "python-web"]
-    {
+    for name in [
+        "rust-counter",
+        "c-counter",
+        "js-counter",
+        "python-counter",
+        "mailbox",
+        "wasi-tool",
+        "js-web",
+        "python-web",
+        "rust-web",
+        "c-web",
+    ] {
         let path = dir.join(format!("{name}.wasm"));
         assert!(path.is_file(), "`{}` is missing; `cargo xtask guests` builds it", path.display());
     }

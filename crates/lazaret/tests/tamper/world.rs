@@ -41,8 +41,17 @@ fn create(host: &Host, name: &str, component: &str, grants: &[&str]) {
     let grants = grants.iter().map(|grant| grant.parse().expect("a grant"));
     let grants = Grants::new(Grants::basic().iter().cloned().chain(grants).collect());
     let budget = Budget { fuel: 3_000_000, ..Budget::default() };
-    host.create(NewAgent { agent: id(name), grants, budget, caps: lazaret_gate::ledger::Caps::default() }, &bytes)
-        .expect("it is admitted");
+    host.create(
+        NewAgent {
+            agent: id(name),
+            grants,
+            budget,
+            caps: lazaret_gate::ledger::Caps::default(),
+            slots: Default::default(),
+        },
+        &bytes,
+    )
+    .expect("it is admitted");
 }
 
 /// What the first agent is told. Most of it is kept; one turn fails, one is stopped, one is refused something.

@@ -132,7 +132,7 @@ impl Demo<'_> {
         let grants = grants.map_err(|why: lazaret_gate::grant::BadGrant| missing("arrives", why))?;
         let budget = Budget { fuel: 200_000_000, ..Budget::default() };
         let (agent, grants, caps) = (agent.clone(), Grants::new(grants), Caps::default());
-        Ok(host.create(NewAgent { agent, grants, budget, caps }, COMPONENT)?)
+        Ok(host.create(NewAgent { agent, grants, budget, caps, slots: Default::default() }, COMPONENT)?)
     }
 
     fn arrive(&mut self) -> Result<(), Failure> {

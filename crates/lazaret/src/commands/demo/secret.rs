@@ -105,7 +105,10 @@ impl Demo<'_> {
         let host = Host::open_with(&self.vault_root(), settings)?;
         let grants = GRANTS.iter().map(|grant| grant.parse()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
         let (agent, grants) = (self.agent.clone(), Grants::new(grants));
-        host.create(NewAgent { agent, grants, budget: Default::default(), caps: Default::default() }, COMPONENT)?;
+        host.create(
+            NewAgent { agent, grants, budget: Default::default(), caps: Default::default(), slots: Default::default() },
+            COMPONENT,
+        )?;
 
         let turn = self.shown_turn(&host, &format!("tasks https://{HOST}/v1/tasks"))?;
         let said = replied(&turn)?;

@@ -26,7 +26,8 @@ fn status(code: &str) -> StatusCode {
         "name-taken" | "removed" | "in-doubt" | "not-in-doubt" | "answered" | "expired" | "others" | "killed"
         | "spent" | "halted" | "other-engine" | "unresumable" | "other-question" => StatusCode::CONFLICT,
         "quarantined" | "not-quarantined" | "revoked" | "revocations" | "not-running" | "unfinished" | "stateless"
-        | "gone" | "schedule-taken" | "too-many-schedules" | "still-acting" => StatusCode::CONFLICT,
+        | "gone" | "slot-empty" | "vault-locked" | "no-vault" | "schedule-taken" | "too-many-schedules"
+        | "still-acting" => StatusCode::CONFLICT,
         "bad-cap" | "bad-budget" | "inadmissible" | "selection" | "bad-decision" | "ambiguous" | "bad-input"
         | "bad-schedule" | "unconfirmed" | "preflight" => StatusCode::UNPROCESSABLE_ENTITY,
         "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,

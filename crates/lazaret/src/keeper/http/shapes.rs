@@ -110,11 +110,31 @@ pub(crate) struct Agent {
     grants: Vec<String>,
     budget: Budget,
     caps: Caps,
+    /// The slots for secrets that its author declares; left out if there is none.
+    #[schema(required = false)]
+    slots: Vec<Slot>,
     image: Option<Digest>,
     /// A turn that has effects on disk and isn't over.
     unfinished: Option<u64>,
     /// What it has seen: `untrusted`, `private`.
     labels: Vec<String>,
+}
+
+/// A slot for a secret, as an agent's author declares it. Whether it is bound isn't told here.
+#[derive(ToSchema)]
+pub(crate) struct Slot {
+    /// Lower-case letters, digits, `-`, `_` and `.`, starting with a letter.
+    #[schema(max_length = 64, pattern = "^[a-z][a-z0-9._-]*$")]
+    slot: String,
+    /// What it is for, in one line.
+    #[schema(max_length = 200)]
+    purpose: String,
+    /// The only hosts that its secret is meant for; none if the author names none.
+    #[schema(required = false, max_items = 8)]
+    hosts: Vec<String>,
+    /// Whether no turn begins without it.
+    #[schema(required = false)]
+    required: bool,
 }
 
 /// How a keeper is.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use lazaret_gate::ledger::Caps;
-use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_gate::{AgentId, Budget, Bytes, Grants, Slots};
 use lazaret_link::{AgentRequest, AgentView, NewAgent, Recovered, Reply, Request};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -57,6 +57,9 @@ pub(crate) struct New {
     /// What it may spend beyond one turn.
     #[schema(value_type = Option<Object>)]
     caps: Option<Caps>,
+    /// The slots for secrets that its author declares; each is granted with it.
+    #[schema(value_type = Option<Vec<shapes::Slot>>)]
+    slots: Option<Slots>,
 }
 
 impl Wanted for New {
@@ -72,10 +75,10 @@ pub(crate) async fn create(
     State(api): State<Api>,
     Sent(new): Sent<New>,
 ) -> Result<(StatusCode, Json<AgentView>), Problem> {
-    let New { agent, component, grants, budget, caps } = new;
+    let New { agent, component, grants, budget, caps, slots } = new;
     let grants = grants.unwrap_or_else(Grants::basic);
-    let (budget, caps) = (budget.unwrap_or_default(), caps.unwrap_or_default());
-    let new = NewAgent { agent, component, grants, budget, caps };
+    let (budget, caps, slots) = (budget.unwrap_or_default(), caps.unwrap_or_default(), slots.unwrap_or_default());
+    let new = NewAgent { agent, component, grants, budget, caps, slots };
     match api.ask(Request::Agent(AgentRequest::Create(Box::new(new)))).await? {
         Reply::Agent(agent) => Ok((StatusCode::CREATED, Json(*agent))),
         _ => Err(Problem::unexpected()),
