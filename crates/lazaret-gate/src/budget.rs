@@ -10,16 +10,16 @@ use crate::limits::{MAX_EXACT, MAX_WALL_MS};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
+    /// Bytes across all asks and answers.
+    pub bytes: u64,
+    /// Asks, refused ones included.
+    pub effects: u32,
     /// Deterministic work: instructions, and a price for each host call, byte and page.
     pub fuel: u64,
     /// Bytes of all linear memories together.
     pub memory: u64,
     /// Milliseconds by the clock on the wall; the backstop behind fuel.
     pub wall_ms: u64,
-    /// Asks, refused ones included.
-    pub effects: u32,
-    /// Bytes across all asks and answers.
-    pub bytes: u64,
 }
 
 impl Default for Budget {

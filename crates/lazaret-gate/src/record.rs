@@ -217,15 +217,15 @@ pub struct CapsSet {
 /// What wakes an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// The agent that sent it, if one did.
-    pub sender: Option<AgentId>,
-    /// What the body is.
-    pub content_type: String,
     /// May be empty.
     pub body: Bytes,
+    /// What the body is.
+    pub content_type: String,
     /// What its sender had seen when it sent this. Nothing that came from outside has any.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// The agent that sent it, if one did.
+    pub sender: Option<AgentId>,
 }
 
 impl Message {
@@ -238,10 +238,10 @@ impl Message {
 /// What a turn answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// What the body is.
-    pub content_type: String,
     /// May be empty.
     pub body: Bytes,
+    /// What the body is.
+    pub content_type: String,
 }
 
 /// One ask and how it ended.
@@ -336,36 +336,39 @@ impl Cause {
 }
 
 /// A turn, whole: everything that is needed to run it again, and everything that must then come out the same.
+///
+/// Its fields, and those of all that is written with every turn, stand in the order in which canonical JSON has them: then
+/// nothing has to be put in order when it is written, nor when it is read and compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnRecord {
     /// Whose turn.
     pub agent: AgentId,
-    /// Counts from 1.
-    pub turn: u64,
-    /// Hash of this agent's previous turn or rollback entry, or of its first entry.
-    pub previous: Digest,
-    /// What ran.
-    pub component: Digest,
-    /// The engine's configuration, by digest.
-    pub engine: Digest,
-    /// What it was granted.
-    pub grants: Grants,
     /// What it was allowed to cost.
     pub budget: Budget,
+    /// What ran.
+    pub component: Digest,
+    /// How it ended.
+    pub ending: Ending,
+    /// The engine's configuration, by digest.
+    pub engine: Digest,
+    /// Fuel used, exactly.
+    pub fuel: u64,
+    /// What it was granted.
+    pub grants: Grants,
+    /// The image it left; the one before if nothing was kept.
+    pub image_after: Option<Digest>,
     /// The image it woke from; none if stateless.
     pub image_before: Option<Digest>,
     /// What it was asked.
     pub input: Message,
-    /// What it asked, and got.
-    pub tape: Vec<TapeEntry>,
     /// How its asks were judged: the digest of a [`Judged`], which is kept as a blob.
     pub judged: Digest,
-    /// How it ended.
-    pub ending: Ending,
-    /// Fuel used, exactly.
-    pub fuel: u64,
-    /// The image it left; the one before if nothing was kept.
-    pub image_after: Option<Digest>,
+    /// Hash of this agent's previous turn or rollback entry, or of its first entry.
+    pub previous: Digest,
+    /// What it asked, and got.
+    pub tape: Vec<TapeEntry>,
+    /// Counts from 1.
+    pub turn: u64,
 }
 
 /// How a turn's asks were judged: all that deciding them again takes.
@@ -374,16 +377,16 @@ pub struct TurnRecord {
 pub struct Judged {
     /// What the agent may spend beyond one turn.
     pub caps: Caps,
-    /// What it had spent before this one.
-    pub spending: Account,
     /// The day that its spending is booked on: days since 1970, UTC.
     pub day: u32,
-    /// Each ask's, shared by asks that were judged alike.
-    pub rulings: Rulings,
     /// What the agent had seen before this one; none in a record from before anybody counted, whose asks were judged as if
     /// it had seen nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<Labels>,
+    /// Each ask's, shared by asks that were judged alike.
+    pub rulings: Rulings,
+    /// What it had spent before this one.
+    pub spending: Account,
 }
 
 /// A turn in the middle, before an effect leaves the host.

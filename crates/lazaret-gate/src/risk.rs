@@ -50,12 +50,12 @@ pub struct Term {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Risk {
-    /// The tier that the score falls into, or a row's own if that is higher.
-    pub tier: RiskTier,
     /// 0 to 1000: thousandths, because records hold no fractions.
     pub score: u32,
     /// What the score is made of.
     pub terms: Vec<Term>,
+    /// The tier that the score falls into, or a row's own if that is higher.
+    pub tier: RiskTier,
 }
 
 impl Risk {

@@ -15,31 +15,31 @@ use crate::trust::Revoked;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Circumstance {
-    /// The rulebook in force, by digest.
-    pub rulebook: Digest,
     /// What rules can read besides the ask.
     pub facts: Facts,
-    /// The kill switches.
-    pub switches: Switches,
     /// That the asking agent is revoked; none if it isn't.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Revoked>,
+    /// The rulebook in force, by digest.
+    pub rulebook: Digest,
+    /// The kill switches.
+    pub switches: Switches,
 }
 
 /// How an ask was judged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ruling {
-    /// Under which circumstances.
-    pub under: Circumstance,
+    /// What a person was asked: by a rule, or because a budget doesn't reach.
+    pub asked: Vec<Asked>,
     /// How much harm it could do.
     pub risk: Risk,
     /// The rules that decided; none if no rule permits it.
     pub rules: Vec<String>,
+    /// Under which circumstances.
+    pub under: Circumstance,
     /// Budgets that are nearly or wholly used up by it.
     pub warnings: Vec<String>,
-    /// What a person was asked: by a rule, or because a budget doesn't reach.
-    pub asked: Vec<Asked>,
 }
 
 /// A question that was put to a person, and what came of it.

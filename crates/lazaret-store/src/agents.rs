@@ -73,60 +73,60 @@ pub struct NewAgent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRow {
+    /// What it has spent.
+    pub account: Account,
     /// Its name.
     pub agent: AgentId,
-    /// What it runs.
-    pub component: Digest,
-    /// How it lives.
-    pub world: World,
-    /// The engine's configuration, by digest.
-    pub engine: Digest,
-    /// What it may ask for.
-    pub grants: Grants,
+    /// The base score that was set for it.
+    #[serde(default)]
+    pub base: Option<Score>,
     /// What each turn may cost.
     pub budget: Budget,
     /// What it may spend beyond one turn.
     pub caps: Caps,
-    /// The slots that its author declares.
-    #[serde(default, skip_serializing_if = "Slots::is_empty")]
-    pub slots: Slots,
-    /// What it has spent.
-    pub account: Account,
-    /// The image it will wake from; none if stateless.
-    pub image: Option<Digest>,
-    /// Turns taken.
-    pub turn: u64,
-    /// Hash of the last entry of its chain: its last turn, the rollback since, or its first entry.
-    pub last_entry: Digest,
-    /// What it is doing.
-    pub state: AgentState,
-    /// A turn that has effects on disk and isn't over.
-    pub unfinished: Option<u64>,
-    /// The messages that wait for it, oldest first, by number.
-    pub queued: Vec<u64>,
-    /// How many bytes each of them has. Empty in a row from before they were counted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<u64>,
-    /// When it is woken, by name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub schedules: Vec<Standing>,
-    /// Digest over the place, kind and turn of each of its entries, so that none can be overlooked.
-    pub trail: Digest,
-    /// Turns in a row that the host had to stop for what the agent did. A reply or the agent's own failure ends it.
-    #[serde(default)]
-    pub streak: u32,
+    /// What it runs.
+    pub component: Digest,
     /// How it has behaved; none if nobody has counted yet, because the data root is from before anybody did.
     #[serde(default)]
     pub conduct: Option<Conduct>,
-    /// The base score that was set for it.
-    #[serde(default)]
-    pub base: Option<Score>,
-    /// That it is revoked, as the journal says. What is in force is for the host to tell.
-    #[serde(default)]
-    pub revoked: Option<Revoked>,
+    /// The engine's configuration, by digest.
+    pub engine: Digest,
+    /// What it may ask for.
+    pub grants: Grants,
+    /// The image it will wake from; none if stateless.
+    pub image: Option<Digest>,
     /// What it has seen.
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
+    /// Hash of the last entry of its chain: its last turn, the rollback since, or its first entry.
+    pub last_entry: Digest,
+    /// The messages that wait for it, oldest first, by number.
+    pub queued: Vec<u64>,
+    /// That it is revoked, as the journal says. What is in force is for the host to tell.
+    #[serde(default)]
+    pub revoked: Option<Revoked>,
+    /// When it is woken, by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<Standing>,
+    /// How many bytes each of the messages that wait has. Empty in a row from before they were counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<u64>,
+    /// The slots that its author declares.
+    #[serde(default, skip_serializing_if = "Slots::is_empty")]
+    pub slots: Slots,
+    /// What it is doing.
+    pub state: AgentState,
+    /// Turns in a row that the host had to stop for what the agent did. A reply or the agent's own failure ends it.
+    #[serde(default)]
+    pub streak: u32,
+    /// Digest over the place, kind and turn of each of its entries, so that none can be overlooked.
+    pub trail: Digest,
+    /// Turns taken.
+    pub turn: u64,
+    /// A turn that has effects on disk and isn't over.
+    pub unfinished: Option<u64>,
+    /// How it lives.
+    pub world: World,
 }
 
 /// A schedule that stands. What it says is in the journal.

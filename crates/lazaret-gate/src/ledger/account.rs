@@ -19,21 +19,21 @@ use super::unit::{Holder, Period, Scope, Unit};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub struct Account {
-    holder: Holder,
-    /// The id of the next reservation. Ids are never used again, so that one can't be settled twice.
-    next: u64,
     /// The latest day that was handed in. It never goes back: a clock that does gives no second budget.
     day: u32,
-    today: Cell,
-    total: Cell,
-    /// Runs and turns are kept apart by name, because those of an app's agents interleave.
-    runs: BTreeMap<String, Cell>,
-    turns: BTreeMap<String, Cell>,
-    /// By id.
-    open: Vec<Hold>,
+    holder: Holder,
     /// What hosts with caps were asked for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) hosts: BTreeMap<String, HostUse>,
+    /// The id of the next reservation. Ids are never used again, so that one can't be settled twice.
+    next: u64,
+    /// By id.
+    open: Vec<Hold>,
+    /// Runs and turns are kept apart by name, because those of an app's agents interleave.
+    runs: BTreeMap<String, Cell>,
+    today: Cell,
+    total: Cell,
+    turns: BTreeMap<String, Cell>,
 }
 
 /// An open reservation, as the account keeps it.

@@ -13,18 +13,18 @@ use super::unit::{Scope, Unit};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Used {
-    /// The sum, or for a peak the highest.
-    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    pub(super) spent: u64,
-    /// The sum of the open reservations.
-    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    pub(super) reserved: u64,
-    /// The cap of which it was said that it is nearly used; 0 if never. A raised cap is worth another warning.
-    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
-    near: u64,
     /// The cap of which it was said that it is used; 0 if never.
     #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
     full: u64,
+    /// The cap of which it was said that it is nearly used; 0 if never. A raised cap is worth another warning.
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    near: u64,
+    /// The sum of the open reservations.
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    pub(super) reserved: u64,
+    /// The sum, or for a peak the highest.
+    #[serde(deserialize_with = "whole", skip_serializing_if = "is_zero")]
+    pub(super) spent: u64,
 }
 
 impl Used {

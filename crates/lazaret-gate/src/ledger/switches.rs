@@ -82,10 +82,10 @@ pub struct SwitchEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switches {
-    /// No effect that can cost money, since.
-    pub spend: Option<Thrown>,
     /// No effect, since.
     pub all: Option<Thrown>,
+    /// No effect that can cost money, since.
+    pub spend: Option<Thrown>,
 }
 
 impl Switches {

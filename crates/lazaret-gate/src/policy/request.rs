@@ -53,16 +53,16 @@ impl fmt::Display for Who {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Facts {
+    /// The device that the run was started from.
+    pub device: Option<String>,
     /// What the agent has seen.
     pub labels: BTreeSet<String>,
     /// Which run asks.
     pub run: String,
-    /// The device that the run was started from.
-    pub device: Option<String>,
-    /// How the code is confined.
-    pub tier: String,
     /// Micro-units of money, today.
     pub spent: i64,
+    /// How the code is confined.
+    pub tier: String,
     /// Milliseconds since 1970.
     pub time: u64,
     /// How far the asking agent is trusted; none if nobody wrote that down.
