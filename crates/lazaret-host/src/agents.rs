@@ -56,7 +56,7 @@ impl Host {
             slots: new.slots,
             image,
         };
-        changes.push(Change::CreateAgent(row_of(&created)));
+        changes.push(Change::CreateAgent(Box::new(row_of(&created))));
         let mut entries = vec![Body::AgentCreated(created)];
         self.trust_at_birth(&new.agent, self.trust, &mut entries, &mut changes);
         self.store.commit(Batch { entries, changes })?;
@@ -116,7 +116,7 @@ impl Host {
         let _turn = lock(&slot);
         self.known(agent)?;
         let entry = Body::CapsSet(CapsSet { agent: agent.clone(), caps: caps.clone() });
-        let changes = vec![Change::SetCaps { agent: agent.clone(), caps }];
+        let changes = vec![Change::SetCaps { agent: agent.clone(), caps: Box::new(caps) }];
         self.store.commit(Batch { entries: vec![entry], changes })?;
         Ok(())
     }

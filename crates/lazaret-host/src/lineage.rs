@@ -101,7 +101,7 @@ impl Host {
         let from = from.clone();
         let forked =
             AgentForked { agent, component, world, engine, grants, budget, caps, slots, image, from, turn, entry };
-        changes.push(Change::CreateAgent(row_of(&forked, self.labels_at(&past, turn)?)));
+        changes.push(Change::CreateAgent(Box::new(row_of(&forked, self.labels_at(&past, turn)?))));
         changes.extend(self.storage_at(past, turn)?.into_iter().map(|(key, entry)| set(new, key, entry)));
         let mut entries = vec![Body::AgentForked(Box::new(forked.clone()))];
         self.trust_at_birth(new, score, &mut entries, &mut changes);

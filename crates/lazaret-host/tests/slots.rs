@@ -39,7 +39,12 @@ fn agent() -> AgentId {
 }
 
 fn message(text: &str) -> Message {
-    Message { sender: None, content_type: "text/plain".into(), body: Bytes(text.as_bytes().to_vec()) }
+    Message {
+        sender: None,
+        content_type: "text/plain".into(),
+        body: Bytes(text.as_bytes().to_vec()),
+        labels: Default::default(),
+    }
 }
 
 /// A data root with a vault that has one secret.

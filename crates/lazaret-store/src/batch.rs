@@ -34,7 +34,7 @@ pub enum Change {
         bytes: Vec<u8>,
     },
     /// Makes an agent. Its name must never have been used.
-    CreateAgent(NewAgent),
+    CreateAgent(Box<NewAgent>),
     /// An agent's turn is over.
     Turned {
         /// Whose.
@@ -44,7 +44,7 @@ pub enum Change {
         /// The image it left.
         image: Option<Digest>,
         /// What the agent has spent now.
-        account: Account,
+        account: Box<Account>,
         /// What the agent has seen now, if the turn is kept.
         labels: Labels,
         /// Place in the batch of the turn's record.
@@ -86,7 +86,7 @@ pub enum Change {
         /// Which.
         agent: AgentId,
         /// How much.
-        caps: Caps,
+        caps: Box<Caps>,
     },
     /// Removes an agent with its storage and messages. Its row stays, so that its name does.
     RemoveAgent {
@@ -407,7 +407,7 @@ fn make(
     match change {
         Change::CreateAgent(new) => {
             let (hash, agent) = (entry_hash(new.entry)?, new.agent.clone());
-            agents.create(new, hash)?;
+            agents.create(*new, hash)?;
             tip.agents += 1;
             Op::Begin { agent: agent.as_str() }.write(out);
         }
@@ -418,7 +418,7 @@ fn make(
             }
             (row.turn, row.last_entry) = (turn, entry_hash(entry)?);
             row.unfinished = None;
-            row.account = account;
+            row.account = *account;
             if kept {
                 (row.image, row.labels) = (image, labels);
             }
@@ -434,7 +434,7 @@ fn make(
         Change::Behaved { agent, before, more } => agents.living(&agent)?.behaved(before, more),
         // Also of an agent that is gone: the entry stands in the journal all the same.
         Change::Trust(event) => agents.any(&event.agent)?.judge(&event),
-        Change::SetCaps { agent, caps } => agents.living(&agent)?.caps = caps,
+        Change::SetCaps { agent, caps } => agents.living(&agent)?.caps = *caps,
         Change::SetState { agent, state } => agents.living(&agent)?.state = state,
         Change::Unfinished { agent, turn } => agents.living(&agent)?.unfinished = turn,
         Change::StorageSet { agent, key, value, version } => {

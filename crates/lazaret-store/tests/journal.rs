@@ -221,7 +221,7 @@ fn a_turn_that_kept_nothing_leaves_the_image() {
         agent: id("a"),
         turn: 1,
         image: None,
-        account: common::account("a"),
+        account: Box::new(common::account("a")),
         labels: lazaret_gate::Labels::from(["untrusted".to_owned()]),
         entry: 0,
         kept: false,

@@ -45,7 +45,7 @@ fn fork(from: &str, new: &str, entry: Digest) -> Batch {
         entry: 0,
         slots: Default::default(),
     };
-    let changes = vec![Change::CreateAgent(row), set(new, "k", b"v", 7)];
+    let changes = vec![Change::CreateAgent(Box::new(row)), set(new, "k", b"v", 7)];
     Batch { entries: vec![Body::AgentForked(Box::new(forked))], changes }
 }
 

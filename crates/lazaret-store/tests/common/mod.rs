@@ -51,7 +51,7 @@ pub(crate) fn creation(name: &str) -> Batch {
     };
     let (caps, slots) = (Caps::default(), Default::default());
     let created = AgentCreated { agent: id(name), component, world, engine, grants, budget, caps, slots, image };
-    Batch { entries: vec![Body::AgentCreated(created)], changes: vec![Change::CreateAgent(new)] }
+    Batch { entries: vec![Body::AgentCreated(created)], changes: vec![Change::CreateAgent(Box::new(new))] }
 }
 
 pub(crate) fn account(name: &str) -> Account {
@@ -90,7 +90,7 @@ pub(crate) fn turn(name: &str, turn: u64, input: &str) -> Batch {
         agent: id(name),
         turn,
         image,
-        account: account(name),
+        account: Box::new(account(name)),
         labels: Labels::new(),
         entry: 0,
         kept: true,
