@@ -104,7 +104,13 @@ impl Scene {
         let component = std::fs::read(component).expect("guests/build.sh makes the guests");
         let grants = grants.replace("PORT", &self.port.to_string());
         let grants = Grants::new(grants.split_whitespace().map(|grant| grant.parse().unwrap()).collect());
-        let new = NewAgent { agent: id(name), grants, budget: Budget::default(), caps: Caps::default() };
+        let new = NewAgent {
+            agent: id(name),
+            grants,
+            budget: Budget::default(),
+            caps: Caps::default(),
+            slots: Default::default(),
+        };
         host.create(new, &component).map(drop)
     }
 
