@@ -221,15 +221,8 @@ impl Host {
         changes.extend(over(&agent, message, traces.begun, streak));
         changes.push(self.behaved(&agent, row.conduct, &record)?);
         let labels = labels::after(Some(&row.labels), &record);
-        changes.push(Change::Turned {
-            agent,
-            turn: record.turn,
-            image: image_after,
-            account: Box::new(account),
-            labels,
-            entry: 0,
-            kept,
-        });
+        let (turn, image) = (record.turn, image_after);
+        changes.push(Change::Turned { agent, turn, image, account: Box::new(account), labels, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
         let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
         let placed = self.commit_turn(&entry, changes, &mut state, leftover, ran.change)?;
