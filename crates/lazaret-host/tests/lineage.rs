@@ -14,7 +14,7 @@ use std::path::Path;
 
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{Ending, Message};
-use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_gate::{AgentId, Budget, Grants};
 use lazaret_host::{Host, HostError, NewAgent, Selection, Verdict, verify_bundle};
 use lazaret_store::{AgentState, Batch, Change};
 use tempfile::TempDir;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::Message;
-use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_gate::{AgentId, Budget, Grants};
 use lazaret_host::{Host, Life, NewAgent, Pace, Settings, Supervisor};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

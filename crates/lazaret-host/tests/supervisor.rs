@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{Body, Cause, Ending, Message};
 use lazaret_gate::schedule::{Missed, ScheduleAdded, When};
-use lazaret_gate::{AgentId, Budget, Bytes, Grants};
+use lazaret_gate::{AgentId, Budget, Grants};
 use lazaret_host::{Host, HostError, Life, NewAgent, Pace, Settings, Supervisor, Turn, now};
 use tempfile::TempDir;
 

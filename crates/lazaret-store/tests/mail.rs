@@ -10,7 +10,6 @@
 mod common;
 
 use common::*;
-use lazaret_gate::Bytes;
 use lazaret_gate::record::{Body, Message};
 use lazaret_gate::schedule::{Missed, ScheduleAdded, ScheduleFired, ScheduleRemoved, When};
 use lazaret_store::limits::{MAX_MAILBOX, MAX_MAILBOX_BYTES, MAX_SCHEDULES};

@@ -39,10 +39,12 @@ pub(crate) struct Turn {
     pub(crate) tape: Vec<(Effect, Option<Ruling>, Outcome)>,
 }
 
+type Answers = Box<dyn FnMut(Matter<'_>, &Circumstance) -> Asked>;
+
 /// The rules in force, and what becomes of a question.
 pub(crate) struct Now {
     pub(crate) book: Arc<Rulebook>,
-    pub(crate) answers: Box<dyn FnMut(Matter<'_>, &Circumstance) -> Asked>,
+    pub(crate) answers: Answers,
     /// Rulebooks that are found by their digests besides.
     pub(crate) others: Vec<Arc<Rulebook>>,
 }
