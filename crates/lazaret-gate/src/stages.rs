@@ -420,6 +420,7 @@ fn answered(
         effect: effect.clone(),
         policy: then.rulebook,
         risk: risk.clone(),
+        labels: then.facts.labels.clone(),
     };
     let state = step(question, &state, &Event::Use(Box::new(attempt)), at).map_err(|why| invalid(why.to_string()))?;
     if matches!(state, State::Used { .. }) && !meter.use_up(&question.id) {

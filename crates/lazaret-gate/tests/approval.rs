@@ -294,6 +294,13 @@ fn wider_scopes_last_and_end() {
     let mut risky = attempt(other.clone());
     risky.risk.tier = lazaret_gate::risk::RiskTier::High;
     assert_eq!(step(&question, &state, &Event::Use(Box::new(risky)), &at(later)), Err(Refused::OnceOnly));
+    // And what the agent has seen since is more than the approver was told.
+    let mut marked = attempt(other.clone());
+    marked.labels = question.labels.iter().cloned().collect();
+    assert!(step(&question, &state, &Event::Use(Box::new(marked.clone())), &at(later)).is_ok());
+    marked.labels.insert("private".into());
+    let new = step(&question, &state, &Event::Use(Box::new(marked)), &at(later)).unwrap_err();
+    assert_eq!(new.to_string(), "the agent has seen something `private` after the question was asked: ask anew");
     let until = Event::Decide(decide(&question, Verdict::Approve, until_scope(3_600_000), 1).unwrap());
     let state = walk(&question, &[(until, 1)]).unwrap();
     let mut next_run = attempt(other);

@@ -393,6 +393,7 @@ impl Approvals {
                 effect: asking.matter.effect.clone(),
                 policy: asking.under.rulebook,
                 risk: asking.matter.risk.clone(),
+                labels: asking.under.facts.labels.clone(),
             };
             if step(&question, &state, &Event::Use(Box::new(attempt)), &at).is_ok() {
                 return Some((question, answer));

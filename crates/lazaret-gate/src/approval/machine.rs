@@ -18,6 +18,7 @@ use super::question::{Moment, Now, Question};
 use crate::canonical::Digest;
 use crate::effect::Effect;
 use crate::id::AgentId;
+use crate::labels::Labels;
 use crate::risk::Risk;
 
 /// Where a question stands.
@@ -96,6 +97,8 @@ pub struct Attempt {
     pub policy: Digest,
     /// Its risk, weighed now.
     pub risk: Risk,
+    /// What the agent has seen by now.
+    pub labels: Labels,
 }
 
 /// What can happen to a question.
@@ -168,6 +171,9 @@ pub enum Refused {
         /// The set in force.
         found: Digest,
     },
+    /// The agent has seen something since that the approver was not told of.
+    #[error("the agent has seen something `{0}` after the question was asked: ask anew")]
+    NewLabel(String),
     /// The effect changed in between.
     #[error("the effect has the digest {found}; what was approved has {approved}: ask anew")]
     OtherArguments {
@@ -259,6 +265,9 @@ fn use_up(question: &Question, state: &State, attempt: &Attempt, now: &Now) -> R
     }
     if !matches!(scope, Scope::Until { .. }) && attempt.run != question.run {
         return Err(Refused::OtherRun { approved: question.run.clone(), found: attempt.run.clone() });
+    }
+    if let Some(new) = attempt.labels.iter().find(|label| !question.labels.contains(label)) {
+        return Err(Refused::NewLabel(new.clone()));
     }
     let Some(pattern) = scope.pattern() else {
         let found = Digest::of_value(&attempt.effect).map_err(|why| Refused::Form(why.to_string()))?;

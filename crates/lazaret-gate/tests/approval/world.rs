@@ -82,7 +82,14 @@ pub(crate) fn ask_by(effect: Effect, requester: Requester) -> Question {
 }
 
 pub(crate) fn attempt(effect: Effect) -> Attempt {
-    Attempt { agent: agent("mailer"), run: "run-7".into(), risk: risk(&effect), effect, policy: Digest::of(b"policy") }
+    Attempt {
+        agent: agent("mailer"),
+        run: "run-7".into(),
+        risk: risk(&effect),
+        effect,
+        policy: Digest::of(b"policy"),
+        labels: Default::default(),
+    }
 }
 
 pub(crate) fn decide(question: &Question, verdict: Verdict, scope: Scope, by: u8) -> Result<Verified, BadDecision> {
