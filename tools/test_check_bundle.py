@@ -381,6 +381,8 @@ TAMPERINGS = (
     ("T12", "a label that comes off", lied(both(put("judged value", "labels", []), sent(["private"])))),
     ("T12", "a label that comes off a fork", kin_lied(both(put("judged value", "labels", []), sent(["private"])),
                                                       take=(0, 2, 3, 8, 9, 10, 11))),
+    ("T13", "a slot that isn't granted", lied(put("created", "body", "agent-created", "slots", [
+        {"hosts": [], "purpose": "to push", "required": False, "slot": "got"}]))),
     ("T11", "a turn in quarantine", kin_lied(keep, take=[at for at in range(14) if at != 10])),
     ("B4", "a fork that doesn't begin", kin_lied(put("image value fork", "turn", 1))),
     ("B10", "a fork with other globals", kin_lied(put("image value fork", "globals", []))),
