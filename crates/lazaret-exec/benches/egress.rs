@@ -5,6 +5,9 @@
 //! with a single thread. Many callers: a task each on a runtime with two threads, and a thread each with a connection and
 //! a runtime of its own, which is the best that callers which block could have. Turns are such callers.
 //!
+//! Brokered is what an agent's request is: searched for a thousand secrets, one of them filled in, checked against grants, sent,
+//! and what comes back searched again. Egress is the way out alone.
+//!
 //! With `-- bare` or `-- egress` one caller sends requests of that kind and nothing is timed: for counting system calls.
 
 #![expect(
@@ -25,15 +28,21 @@ use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::SendRequest;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use lazaret_exec::broker::{Errand, Filling, Form, Secrets, Unfilled};
 use lazaret_exec::egress::{Ask, Egress, Resolver, Roots, Settings};
-use lazaret_gate::Target;
+use lazaret_exec::{Broker, Web};
 use lazaret_gate::address::Destinations;
+use lazaret_gate::effect::{Header, Request as Asked};
+use lazaret_gate::leak::Guard;
+use lazaret_gate::secret::Slot;
+use lazaret_gate::{AgentId, Bytes, Grants, Target};
 use rcgen::{CertificateParams, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use zeroize::Zeroizing;
 
 const NAME: &str = "api.example";
 
@@ -70,7 +79,7 @@ fn main() {
     let egress = Egress::new(settings);
     let two = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let single = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let local = Local { connector, address, egress };
+    let local = Local { connector, address, egress, safe: Arc::new(Safe::new()) };
 
     let asked: Vec<String> = std::env::args().collect();
     if asked.iter().any(|word| word == "bare") {
@@ -84,12 +93,14 @@ fn main() {
     let one: Vec<Kind<'_>> = vec![
         ("bare, one connection on one thread", Box::new(|each| local.by_tasks(&single, 1, each))),
         ("egress", Box::new(|each| local.through(1, each))),
+        ("brokered", Box::new(|each| local.brokered(1, each))),
     ];
     compare(1, &one);
     let many: Vec<Kind<'_>> = vec![
         ("bare, 64 tasks on two threads", Box::new(|each| local.by_tasks(&two, MANY, each))),
         ("bare, 64 threads", Box::new(|each| local.by_threads(MANY, each))),
         ("egress", Box::new(|each| local.through(MANY, each))),
+        ("brokered", Box::new(|each| local.brokered(MANY, each))),
     ];
     compare(MANY, &many);
 }
@@ -97,7 +108,7 @@ fn main() {
 /// A way to send requests: what it is called, and how long it takes if each caller sends so many.
 type Kind<'a> = (&'static str, Box<dyn Fn(usize) -> Duration + 'a>);
 
-/// Takes all kinds in turn and prints what the last one costs beside the others.
+/// Takes all kinds in turn and prints what ours cost beside the bare ones.
 fn compare(callers: usize, kinds: &[Kind<'_>]) {
     let each = REQUESTS / callers;
     let mut times = vec![Vec::new(); kinds.len()];
@@ -108,18 +119,48 @@ fn compare(callers: usize, kinds: &[Kind<'_>]) {
     }
     times.iter_mut().for_each(|times| times.sort_unstable_by(f64::total_cmp));
     println!("{callers} at once, 1 KiB over TLS 1.3, µs a request (median, fastest of {ROUNDS} rounds)");
-    for ((name, _), times) in kinds.iter().zip(&times) {
+    let all: Vec<(&str, Vec<f64>)> = kinds.iter().map(|(name, _)| *name).zip(times).collect();
+    for (name, times) in &all {
         println!("  {name:<36} {:>7.1} {:>7.1}", times[ROUNDS / 2], times[0]);
     }
-    let Some((ours, bare)) = times.split_last() else { return };
-    for ((name, _), bare) in kinds.iter().zip(bare) {
-        let ratio = |at: usize| ours[at] / bare[at];
-        println!(
-            "  egress beside {name}: {:.2}x, {:.2}x in time (at most {TARGET}), {:.2}x in throughput",
-            ratio(ROUNDS / 2),
-            ratio(0),
-            1.0 / ratio(ROUNDS / 2)
-        );
+    let (bare, ours): (Vec<_>, Vec<_>) = all.iter().partition(|(name, _)| name.starts_with("bare"));
+    for (name, ours) in ours {
+        for (anchor, bare) in &bare {
+            let ratio = |at: usize| ours[at] / bare[at];
+            println!(
+                "  {name} beside {anchor}: {:.2}x, {:.2}x in time (at most {TARGET}), {:.2}x in throughput",
+                ratio(ROUNDS / 2),
+                ratio(0),
+                1.0 / ratio(ROUNDS / 2)
+            );
+        }
+    }
+}
+
+/// A vault of a thousand secrets, of which the first goes into a header.
+struct Safe(Arc<Guard>);
+
+impl Safe {
+    const VALUE: &str = "the-value-of-secret-0000-0123456789abcdef";
+
+    fn new() -> Self {
+        let secrets = (0..1_000).map(|n| (format!("secret-{n}"), Self::VALUE.replace("0000", &format!("{n:04}"))));
+        Self(Arc::new(Guard::new(secrets).unwrap()))
+    }
+}
+
+impl Secrets for Safe {
+    fn admits(&self, _: &AgentId, _: &Slot, _: Option<&Errand>) -> Result<(), Unfilled> {
+        Ok(())
+    }
+
+    fn fill(&self, _: &AgentId, _: &Slot, _: &Errand) -> Result<Filling, Unfilled> {
+        let form = Form::Header { name: "authorization".into(), prefix: "Bearer ".into() };
+        Ok(Filling { form, value: Zeroizing::new(Self::VALUE.as_bytes().to_vec()) })
+    }
+
+    fn guard(&self) -> Result<Option<Arc<Guard>>, String> {
+        Ok(Some(Arc::clone(&self.0)))
     }
 }
 
@@ -172,6 +213,7 @@ struct Local {
     connector: TlsConnector,
     address: SocketAddr,
     egress: Egress,
+    safe: Arc<Safe>,
 }
 
 impl Local {
@@ -216,6 +258,30 @@ impl Local {
         timed(callers, || {
             fetch();
             || (0..each).for_each(|_| fetch())
+        })
+    }
+}
+
+impl Local {
+    fn brokered(&self, callers: usize, each: usize) -> Duration {
+        let origin = format!("{NAME}:{}", self.address.port());
+        let grants = [format!("http:{origin}"), "net:127.0.0.1".to_owned()];
+        let web =
+            Web::new(self.egress.clone(), Grants::new(grants.iter().map(|grant| grant.parse().unwrap()).collect()));
+        let header = Header { name: "authorization".into(), value: "Bearer lazaret-secret:token".into() };
+        let url = format!("https://{origin}/");
+        let asked = Asked { method: "GET".into(), url, headers: vec![header], body: Bytes::default() };
+        timed(callers, || {
+            let mut broker = Broker::new("clerk".parse().unwrap(), self.safe.clone());
+            let (web, asked) = (&web, &asked);
+            let mut fetch = move || {
+                broker.admit("token", &asked.method, &asked.url).unwrap();
+                let send = |outgoing| web.fetch(&outgoing, None, &mut || false).unwrap();
+                let response = broker.fetch(asked.clone(), send).unwrap();
+                assert_eq!(response.body.0.len(), BODY);
+            };
+            fetch();
+            move || (0..each).for_each(|_| fetch())
         })
     }
 }
