@@ -5,6 +5,7 @@ use lazaret_gate::effect::Request;
 use lazaret_gate::leak::{Form, Guard, Shapes};
 use lazaret_gate::refusal::Code;
 use lazaret_gate::secret::{HANDLE, handles, has_handle, query, unescaped};
+use memchr::memmem;
 
 use super::refused;
 
@@ -65,7 +66,7 @@ fn without_values(request: &Request) -> Vec<(&'static str, Vec<u8>)> {
     let body = &request.body.0;
     // Most bodies have nothing of the kind, and are not copied.
     let stem = HANDLE.trim_end_matches(':').as_bytes();
-    if body.windows(stem.len()).any(|window| window == stem) {
+    if memmem::find(body, stem).is_some() {
         found.push(("the body", unescaped(&String::from_utf8_lossy(body)).into_bytes()));
     }
     found
