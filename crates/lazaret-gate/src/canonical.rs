@@ -1,8 +1,11 @@
 //! One byte sequence per value: canonical JSON (RFC 8785), and the digests over it.
 
+mod compare;
 mod write;
 
 use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,25 +34,32 @@ impl Digest {
 
     /// Reads 64 lower-case hex digits; anything else is `None`, so that a digest has one spelling.
     pub fn parse(text: &str) -> Option<Self> {
-        let text = text.as_bytes();
-        if text.len() != 64 {
-            return None;
-        }
+        let text: &[u8; 64] = text.as_bytes().try_into().ok()?;
         let mut out = [0; 32];
+        // All of it and only then a look: records have many digests, and nearly all of them are some.
+        let mut bad = 0;
         for (byte, pair) in out.iter_mut().zip(text.chunks_exact(2)) {
-            *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
+            let (high, low) = (NIBBLES[usize::from(pair[0])], NIBBLES[usize::from(pair[1])]);
+            bad |= (high | low) & NO_DIGIT;
+            *byte = high << 4 | low & 0xf;
         }
-        Some(Self(out))
+        (bad == 0).then_some(Self(out))
     }
 }
 
-fn nibble(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
+const NO_DIGIT: u8 = 0x80;
+
+/// What each byte is worth as a hex digit.
+const NIBBLES: [u8; 256] = {
+    let mut worth = [NO_DIGIT; 256];
+    let digits = *b"0123456789abcdef";
+    let mut value = 0;
+    while value < digits.len() {
+        worth[digits[value] as usize] = value as u8;
+        value += 1;
     }
-}
+    worth
+};
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,6 +145,46 @@ impl<'de> Deserialize<'de> for Exact {
     }
 }
 
+/// Reads a value that is written as text, from where the text lies.
+pub(crate) struct Spelled<T>(PhantomData<T>);
+
+impl<T> Spelled<T> {
+    /// For [`Deserializer::deserialize_str`].
+    pub(crate) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<T: FromStr<Err: fmt::Display>> Visitor<'_> for Spelled<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// Records a type as the text that it is displayed as, and reads it as it is parsed, with no copy in between.
+macro_rules! spelled {
+    ($name:ty) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str($crate::canonical::Spelled::new())
+            }
+        }
+    };
+}
+pub(crate) use spelled;
+
 /// Reads a value from a text where it lies, without a copy of it; says what it should be, and how to read it.
 struct Text<T>(&'static str, fn(&str) -> Option<T>);
 
@@ -181,8 +231,13 @@ fn encode_into<T: Serialize>(mut bytes: Vec<u8>, value: &T) -> Result<Vec<u8>, N
 
 /// Reads a value and insists that these bytes are its canonical form, so that no byte can change unseen.
 pub fn decode<T: Serialize + DeserializeOwned>(bytes: &[u8]) -> Result<T, NotCanonical> {
-    let value: T = serde_json::from_slice(bytes).map_err(|why| NotCanonical::Unreadable(why.to_string()))?;
-    if encode_into(Vec::with_capacity(bytes.len()), &value)? == bytes {
+    // Text that is known to be some is read faster.
+    let read = match str::from_utf8(bytes) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(bytes),
+    };
+    let value: T = read.map_err(|why| NotCanonical::Unreadable(why.to_string()))?;
+    if compare::is_form_of(bytes, &value) || encode_into(Vec::with_capacity(bytes.len()), &value)? == bytes {
         Ok(value)
     } else {
         Err(NotCanonical::OtherSpelling)

@@ -1,21 +1,20 @@
 //! Everything an agent can ask of the world, as one enum.
 
+mod form;
+
 use serde::{Deserialize, Serialize};
 
 use crate::canonical::{Bytes, Exact};
 
 /// One ask. A guest import can build one of these and get an outcome; it can do nothing else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "kind", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Read a key of the agent's own storage.
-    #[serde(rename = "storage.get")]
     StorageGet {
         /// Which key.
         key: String,
     },
     /// Write a key of the agent's own storage; commits with the turn.
-    #[serde(rename = "storage.set")]
     StorageSet {
         /// Which key.
         key: String,
@@ -23,13 +22,11 @@ pub enum Effect {
         value: Bytes,
     },
     /// Remove a key of the agent's own storage; commits with the turn.
-    #[serde(rename = "storage.delete")]
     StorageDelete {
         /// Which key.
         key: String,
     },
     /// Name the keys of the agent's own storage.
-    #[serde(rename = "storage.list")]
     StorageList {
         /// Only keys that start so.
         prefix: String,
@@ -39,7 +36,6 @@ pub enum Effect {
         limit: u32,
     },
     /// Leave a line for people.
-    #[serde(rename = "log.write")]
     LogWrite {
         /// How loud.
         level: Level,
@@ -47,34 +43,26 @@ pub enum Effect {
         text: String,
     },
     /// Read the wall clock.
-    #[serde(rename = "clock.now")]
     ClockNow {},
     /// Read a clock that never goes back.
-    #[serde(rename = "clock.monotonic")]
     ClockMonotonic {},
     /// Wait.
-    #[serde(rename = "clock.sleep")]
     ClockSleep {
         /// How long.
         nanos: Exact,
     },
     /// Draw random bytes.
-    #[serde(rename = "random.bytes")]
     RandomBytes {
         /// How many.
         len: u32,
     },
     /// Read the environment variables that the operator gave this agent. Only WASI guests ask this.
-    #[serde(rename = "environment.read")]
     EnvironmentRead {},
     /// Have a model complete a prompt.
-    #[serde(rename = "model.generate")]
     ModelGenerate(Prompt),
     /// Name the tools that were granted.
-    #[serde(rename = "tools.list")]
     ToolsList {},
     /// Call a tool.
-    #[serde(rename = "tools.call")]
     ToolsCall {
         /// Which tool.
         name: String,
@@ -82,10 +70,8 @@ pub enum Effect {
         arguments: String,
     },
     /// One HTTP request.
-    #[serde(rename = "http.fetch")]
     HttpFetch(Request),
     /// Put a message in another agent's mailbox when this turn commits.
-    #[serde(rename = "agents.send")]
     AgentsSend {
         /// Whose mailbox.
         to: String,
@@ -96,7 +82,6 @@ pub enum Effect {
     },
     /// Use a secret that an operator bound to a slot of the agent, in one request. Asked before that request; the value
     /// itself is never part of an ask or an answer.
-    #[serde(rename = "secret.use")]
     SecretUse {
         /// Which slot.
         slot: String,
@@ -178,6 +163,26 @@ pub struct Request {
 }
 
 impl Effect {
+    /// The names of all kinds.
+    pub(crate) const KINDS: &[&str] = &[
+        "storage.get",
+        "storage.set",
+        "storage.delete",
+        "storage.list",
+        "log.write",
+        "clock.now",
+        "clock.monotonic",
+        "clock.sleep",
+        "random.bytes",
+        "environment.read",
+        "model.generate",
+        "tools.list",
+        "tools.call",
+        "http.fetch",
+        "agents.send",
+        "secret.use",
+    ];
+
     /// The stable name of this kind of effect, as in records and grants.
     pub fn kind(&self) -> &'static str {
         match self {

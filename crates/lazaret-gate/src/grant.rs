@@ -12,6 +12,7 @@ pub use mode::{BadMode, EgressMode};
 pub use origin::{Origin, Scheme};
 
 use crate::address::{Destinations, Forbidden, Net};
+use crate::canonical::spelled;
 use crate::effect::Effect;
 use crate::id::AgentId;
 use crate::refusal::{Code, Layer, Refusal};
@@ -19,8 +20,7 @@ use crate::secret::Slot;
 use crate::target::{Host, Target};
 
 /// One thing that an agent may ask for. Written and recorded as text: `storage`, `tool:mail.list`, `http:example.com`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grant {
     /// Its own storage.
     Storage,
@@ -124,19 +124,7 @@ impl FromStr for Grant {
     }
 }
 
-impl TryFrom<String> for Grant {
-    type Error = BadGrant;
-
-    fn try_from(text: String) -> Result<Self, BadGrant> {
-        text.parse()
-    }
-}
-
-impl From<Grant> for String {
-    fn from(grant: Grant) -> Self {
-        grant.to_string()
-    }
-}
+spelled!(Grant);
 
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
+use crate::canonical::spelled;
 use crate::limits::MAX_AGENT_ID;
 
 /// An agent's name, unique on its host for ever: the journal speaks of it long after the agent is gone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(String);
 
 /// A string that can't name an agent.
@@ -49,6 +47,8 @@ impl From<AgentId> for String {
         id.0
     }
 }
+
+spelled!(AgentId);
 
 impl fmt::Display for AgentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

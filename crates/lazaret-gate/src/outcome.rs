@@ -87,46 +87,46 @@ pub struct Entry {
 pub struct KeyInfo {
     /// The key.
     pub key: String,
-    /// Its version.
-    pub version: u64,
     /// Bytes of its value.
     pub size: u64,
+    /// Its version.
+    pub version: u64,
 }
 
 /// What a model said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Completion {
-    /// The text.
-    pub text: String,
     /// Tokens read.
     pub input_tokens: u32,
     /// Tokens written.
     pub output_tokens: u32,
+    /// The text.
+    pub text: String,
 }
 
 /// A tool as an agent sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub description: String,
     /// A JSON Schema for its arguments.
     pub arguments: String,
+    /// What it does.
+    pub description: String,
+    /// Its name.
+    pub name: String,
 }
 
 /// An HTTP response, whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Response {
-    /// The status code.
-    pub status: u16,
-    /// In order.
-    pub headers: Vec<Header>,
     /// May be empty.
     pub body: Bytes,
+    /// In order.
+    pub headers: Vec<Header>,
+    /// The status code.
+    pub status: u16,
 }
 
 impl Answer {

@@ -40,10 +40,10 @@ impl RiskTier {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Term {
-    /// The row of the table that matched.
-    pub name: String,
     /// Thousandths.
     pub adds: u32,
+    /// The row of the table that matched.
+    pub name: String,
 }
 
 /// What the table says about one ask.

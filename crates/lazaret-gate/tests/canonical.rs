@@ -18,6 +18,15 @@ struct Sample {
     exact: Exact,
 }
 
+/// The same in canonical order, so that it is compared with its bytes and not written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Sorted {
+    alpha: Option<String>,
+    bytes: Bytes,
+    exact: Exact,
+    zeta: u64,
+}
+
 fn sample() -> Sample {
     Sample { zeta: 7, alpha: None, bytes: Bytes(vec![0, 1, 255]), exact: Exact(u64::MAX) }
 }
@@ -53,6 +62,23 @@ fn a_value_has_one_spelling() {
     for (what, text) in others {
         assert_ne!(text, SPELLED, "{what}");
         assert!(decode::<Sample>(text.as_bytes()).is_err(), "{what}: {text}");
+        assert!(decode::<Sorted>(text.as_bytes()).is_err(), "{what}, in order: {text}");
+    }
+    let Sample { zeta, alpha, bytes, exact } = sample();
+    assert_eq!(decode::<Sorted>(SPELLED.as_bytes()).unwrap(), Sorted { alpha, bytes, exact, zeta });
+}
+
+/// A map's keys are the agent's or the operator's. One that another begins with is the hard case, beside those that aren't
+/// plain.
+#[test]
+fn a_map_has_one_spelling() {
+    type Map = BTreeMap<String, u8>;
+    for text in [r#"{"a":1,"a!":2,"ab":3}"#, r#"{"":1,"A":2,"_":3}"#, "{\"a\":1,\"é\":2}", r#"{"\"":1,"a\n":2}"#, "{}"]
+    {
+        assert_eq!(encode(&decode::<Map>(text.as_bytes()).unwrap()).unwrap(), text.as_bytes());
+    }
+    for text in [r#"{"a!":2,"a":1}"#, r#"{"ab":3,"a":1}"#, "{\"é\":2,\"a\":1}", r#"{"a":1,"a":1}"#, r#"{"a":01}"#] {
+        assert!(decode::<Map>(text.as_bytes()).is_err(), "{text}");
     }
 }
 
@@ -146,5 +172,21 @@ proptest! {
         let value = Sample { zeta, alpha, bytes: Bytes(bytes), exact: Exact(exact) };
         let spelled = encode(&value).unwrap();
         prop_assert_eq!(&decode::<Sample>(&spelled).unwrap(), &value);
+    }
+
+    /// Reading compares where it can and writes where it must; both say the same of every byte.
+    #[test]
+    fn no_byte_changes_unseen(
+        map in proptest::collection::btree_map("[a-c!_\"é]{0,3}", proptest::option::of("[0-9a\\\\\n]{0,3}"), 0..6),
+        at: proptest::sample::Index,
+        byte in proptest::sample::select(b"0123456789abc!_,:\"\\{}[] n".to_vec()),
+    ) {
+        let mut bytes = encode(&map).unwrap();
+        prop_assert_eq!(&decode::<BTreeMap<String, Option<String>>>(&bytes).unwrap(), &map);
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        let read: Option<BTreeMap<String, Option<String>>> = serde_json::from_slice(&bytes).ok();
+        let canonical = read.filter(|read| encode(read).unwrap() == bytes);
+        prop_assert_eq!(decode(&bytes).ok(), canonical, "{}", String::from_utf8_lossy(&bytes));
     }
 }

@@ -1,5 +1,6 @@
 //! The engine: one configuration, named by its digest, and the clock behind the wall-time backstop.
 
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -127,35 +128,33 @@ fn digest() -> Digest {
 /// A thread that moves the engine's epoch while any guest runs, and sleeps otherwise.
 #[derive(Default)]
 struct Ticker {
-    ticks: Mutex<Ticks>,
-    wake: Condvar,
-}
-
-#[derive(Default)]
-struct Ticks {
     /// Guests that run now.
-    running: u32,
+    running: AtomicU32,
+    /// The thread waits for a guest to run; otherwise nobody has to wake it, and guests that begin don't wait for each other.
+    asleep: AtomicBool,
     /// There is a thread.
-    started: bool,
-    /// It waits for a guest to run; otherwise nobody has to wake it.
-    asleep: bool,
+    started: AtomicBool,
+    door: Mutex<()>,
+    wake: Condvar,
 }
 
 /// While this lives, the clock ticks.
 pub(crate) struct Ticking(Arc<Ticker>);
 
 impl Ticker {
-    fn ticks(&self) -> MutexGuard<'_, Ticks> {
-        self.ticks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn door(&self) -> MutexGuard<'_, ()> {
+        self.door.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(self: Arc<Self>, engine: &wasmtime::Engine) -> Ticking {
-        let mut ticks = self.ticks();
-        ticks.running += 1;
-        if ticks.asleep {
+        // Whoever comes says so and then looks whether the thread sleeps; the thread says that it will and then looks whether
+        // anybody came. In one order for all, so one of them sees the other.
+        self.running.fetch_add(1, Ordering::SeqCst);
+        if self.asleep.load(Ordering::SeqCst) {
+            let _door = self.door();
             self.wake.notify_one();
         }
-        if !std::mem::replace(&mut ticks.started, true) {
+        if !self.started.load(Ordering::Relaxed) && !self.started.swap(true, Ordering::Relaxed) {
             let weak = (Arc::downgrade(&self), engine.weak());
             // If no thread can be had, guests still end by fuel; the wall clock is the backstop.
             let _ = std::thread::Builder::new().name("lazaret-ticker".into()).spawn(move || {
@@ -170,25 +169,26 @@ impl Ticker {
                 }
             });
         }
-        drop(ticks);
         Ticking(self)
     }
 
     /// Waits for a guest to run. False if none did for a while: the engine may be gone meanwhile.
     fn guest_runs(&self) -> bool {
-        let mut ticks = self.ticks();
-        ticks.asleep = ticks.running == 0;
-        let idle = |ticks: &mut Ticks| ticks.running == 0;
-        let (mut ticks, waited) =
-            self.wake.wait_timeout_while(ticks, 100 * TICK, idle).unwrap_or_else(PoisonError::into_inner);
-        ticks.asleep = false;
+        let idle = |_: &mut ()| self.running.load(Ordering::SeqCst) == 0;
+        if !idle(&mut ()) {
+            return true;
+        }
+        let door = self.door();
+        self.asleep.store(true, Ordering::SeqCst);
+        let waited = self.wake.wait_timeout_while(door, 100 * TICK, idle);
+        self.asleep.store(false, Ordering::SeqCst);
+        let (_door, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         !waited.timed_out()
     }
 }
 
 impl Drop for Ticking {
     fn drop(&mut self) {
-        let mut ticks = self.0.ticks();
-        ticks.running = ticks.running.saturating_sub(1);
+        self.0.running.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -4,7 +4,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use lazaret_gate::AgentId;
-use lazaret_gate::canonical;
+use lazaret_gate::canonical::{self, NotCanonical};
 use lazaret_gate::entry::Entry;
 use lazaret_gate::image::{Image, NODE_PAGES, PAGE};
 use lazaret_gate::record::{Body, TurnRecord};
@@ -122,7 +122,7 @@ impl Host {
         let beside = seqs.iter().zip(*first..).take_while(|(seq, next)| **seq == *next).take(READ_TURNS).count();
         let (mut entries, mut bytes) = (Vec::with_capacity(beside), 0);
         self.store.entries(*first..*first + beside as u64, |_, entry| {
-            entries.push(entry.to_vec());
+            entries.push(Entry::read(entry));
             bytes += entry.len();
             if bytes < READ_BYTES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
@@ -131,7 +131,7 @@ impl Host {
         if entries.is_empty() {
             return Err(absent(turn));
         }
-        let record = |((turn, seq), bytes): ((u64, &u64), Vec<u8>)| match Entry::read(&bytes)?.body {
+        let record = |((turn, seq), entry): ((u64, &u64), Result<Entry, NotCanonical>)| match entry?.body {
             Body::Turn(record) if record.turn == turn && record.agent == places.agent => Ok((*seq, *record)),
             _ => Err(absent(turn)),
         };

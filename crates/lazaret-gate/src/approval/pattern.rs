@@ -6,16 +6,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use super::limits::MAX_PATTERN;
+use crate::canonical::spelled;
 use crate::effect::Effect;
 use crate::grant::Origin;
 use crate::id::AgentId;
 
 /// Which effects a wider approval covers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pattern(Form);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,19 +179,7 @@ fn parse_http(rest: &str) -> Result<Form, &'static str> {
     Ok(Form::Http { method: method.to_owned(), url: url.to_owned(), open })
 }
 
-impl TryFrom<String> for Pattern {
-    type Error = BadPattern;
-
-    fn try_from(text: String) -> Result<Self, BadPattern> {
-        text.parse()
-    }
-}
-
-impl From<Pattern> for String {
-    fn from(pattern: Pattern) -> Self {
-        pattern.to_string()
-    }
-}
+spelled!(Pattern);
 
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,6 +4,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::io::Write as _;
 
 use serde::ser::{self, Serialize};
 
@@ -79,15 +80,19 @@ fn string(out: &mut Vec<u8>, text: &str) -> Result<(), Unwritable> {
     if has_escapes(text) {
         return plain(out, text);
     }
+    quoted(out, text);
+    Ok(())
+}
+
+fn quoted(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
     out.extend_from_slice(text.as_bytes());
     out.push(b'"');
-    Ok(())
 }
 
 /// Whether something in a text has to be escaped. Most texts are digests and names, and copying them is all there is to do.
-fn has_escapes(text: &str) -> bool {
+pub(super) fn has_escapes(text: &str) -> bool {
     // All of it, because that is quicker than stopping in the middle.
     text.bytes().fold(false, |found, byte| found | (byte < 0x20) | (byte == b'"') | (byte == b'\\'))
 }
@@ -195,7 +200,7 @@ impl<'a> Compound<'a> {
         }
         self.comma();
         let begins = self.out.len();
-        string(self.out, name)?;
+        quoted(self.out, name);
         let colon = self.out.len();
         self.out.push(b':');
         self.fields.push(Field { begins, colon, ends: colon, plain: true });
@@ -304,6 +309,19 @@ impl<'a> ser::Serializer for Writer<'a> {
 
     fn serialize_str(self, value: &str) -> Result<(), Unwritable> {
         string(self.out, value)
+    }
+
+    fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Result<(), Unwritable> {
+        let begins = self.out.len();
+        self.out.push(b'"');
+        write!(self.out, "{value}").map_err(|why| Unwritable(why.to_string()))?;
+        self.out.push(b'"');
+        let escaped = str::from_utf8(&self.out[begins + 1..self.out.len() - 1]).ok().filter(|text| has_escapes(text));
+        if let Some(text) = escaped.map(str::to_owned) {
+            self.out.truncate(begins);
+            return plain(self.out, &text);
+        }
+        Ok(())
     }
 
     fn serialize_bytes(self, value: &[u8]) -> Result<(), Unwritable> {

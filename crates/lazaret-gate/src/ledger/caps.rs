@@ -20,48 +20,48 @@ pub struct Caps {
     pub at_cap: AtCap,
     /// The one currency that money may be spent in.
     pub currency: Option<Currency>,
+    /// For each day, UTC.
+    pub day: Limits,
+    /// For single hosts that requests go to.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostCaps>,
     /// The most that one effect may cost, in millionths of the currency's unit.
     pub per_action: Option<u64>,
     /// The rails that money may travel on.
     pub rails: BTreeSet<Rail>,
-    /// For each turn.
-    pub turn: Limits,
     /// For each run.
     pub run: Limits,
-    /// For each day, UTC.
-    pub day: Limits,
     /// For ever.
     pub total: Limits,
-    /// For single hosts that requests go to.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub hosts: BTreeMap<String, HostCaps>,
+    /// For each turn.
+    pub turn: Limits,
 }
 
 /// The caps of one period. `None` is no cap, and isn't written: most agents have few.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
+    /// Bytes that leave the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_out: Option<u64>,
+    /// Asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effects: Option<u64>,
     /// Deterministic work of guests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fuel: Option<u64>,
     /// Bytes of memory, at the peak.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
-    /// Milliseconds by the clock on the wall.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub wall_ms: Option<u64>,
-    /// Asks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub effects: Option<u64>,
-    /// Bytes that leave the host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bytes_out: Option<u64>,
-    /// Bytes of turns' outputs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_bytes: Option<u64>,
     /// Millionths of the currency's unit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub money: Option<u64>,
+    /// Bytes of turns' outputs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_bytes: Option<u64>,
+    /// Milliseconds by the clock on the wall.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<u64>,
 }
 
 /// What happens at a cap.

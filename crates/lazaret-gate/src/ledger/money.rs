@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::limits::{MAX_AMOUNT, MAX_NAME};
+use crate::canonical::spelled;
 
 /// A text that can't be the name of what it should name.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -23,8 +24,7 @@ impl BadName {
 }
 
 /// A currency by its ISO 4217 code. Amounts in different ones are never added, compared or converted.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; 3]);
 
 impl FromStr for Currency {
@@ -38,19 +38,7 @@ impl FromStr for Currency {
     }
 }
 
-impl TryFrom<String> for Currency {
-    type Error = BadName;
-
-    fn try_from(text: String) -> Result<Self, BadName> {
-        text.parse()
-    }
-}
-
-impl From<Currency> for String {
-    fn from(currency: Currency) -> Self {
-        currency.to_string()
-    }
-}
+spelled!(Currency);
 
 impl fmt::Display for Currency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -86,8 +74,7 @@ impl fmt::Display for Money {
 }
 
 /// How money travels: `card`, `transfer`, … The names are the operator's own.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rail(String);
 
 impl Rail {
@@ -109,19 +96,7 @@ impl FromStr for Rail {
     }
 }
 
-impl TryFrom<String> for Rail {
-    type Error = BadName;
-
-    fn try_from(text: String) -> Result<Self, BadName> {
-        text.parse()
-    }
-}
-
-impl From<Rail> for String {
-    fn from(rail: Rail) -> Self {
-        rail.0
-    }
-}
+spelled!(Rail);
 
 impl fmt::Display for Rail {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

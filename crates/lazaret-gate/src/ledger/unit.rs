@@ -6,26 +6,26 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::money::{BadName, Currency, Money, lawful_name};
+use crate::canonical::spelled;
 use crate::id::AgentId;
 
-/// One thing that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+/// One thing that is counted. In the order of their names: a map by unit is then written as it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
+    /// Bytes that left the host.
+    BytesOut,
+    /// Asks.
+    Effects,
     /// Deterministic work of a guest.
     Fuel,
     /// Bytes of memory. A peak, never a sum: only its cap means something.
     Memory,
-    /// Milliseconds by the clock on the wall.
-    WallMs,
-    /// Asks.
-    Effects,
-    /// Bytes that left the host.
-    BytesOut,
-    /// Bytes of turns' outputs.
-    OutputBytes,
     /// Millionths of one currency's unit. Each currency is a unit of its own.
     Money(Currency),
+    /// Bytes of turns' outputs.
+    OutputBytes,
+    /// Milliseconds by the clock on the wall.
+    WallMs,
 }
 
 impl Unit {
@@ -104,19 +104,7 @@ impl FromStr for Unit {
     }
 }
 
-impl TryFrom<String> for Unit {
-    type Error = BadName;
-
-    fn try_from(text: String) -> Result<Self, BadName> {
-        text.parse()
-    }
-}
-
-impl From<Unit> for String {
-    fn from(unit: Unit) -> Self {
-        unit.to_string()
-    }
-}
+spelled!(Unit);
 
 /// Over how long a cap holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -158,8 +146,7 @@ impl Period {
 }
 
 /// Whose account it is. Written `agent:NAME` or `app:NAME`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Holder {
     /// One agent.
     Agent(AgentId),
@@ -192,19 +179,7 @@ impl FromStr for Holder {
     }
 }
 
-impl TryFrom<String> for Holder {
-    type Error = BadName;
-
-    fn try_from(text: String) -> Result<Self, BadName> {
-        text.parse()
-    }
-}
-
-impl From<Holder> for String {
-    fn from(holder: Holder) -> Self {
-        holder.to_string()
-    }
-}
+spelled!(Holder);
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@
 //! together, and only those are asked that read something new.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::context::Fact;
 use super::decide::{Decision, Finding};
@@ -19,9 +19,12 @@ use super::slice::{Fitting, Part};
 
 /// A bounded memory of decisions, for any number of sets and askers. Sharing it between threads is fine.
 pub struct Cached {
-    memory: Mutex<Memory<Decision>>,
-    parts: Mutex<Memory<Arc<Finding>>>,
+    memory: Memories<Decision>,
+    parts: Memories<Arc<Finding>>,
 }
+
+/// Nearly all who come only look, and what they look for is nearly always young: they don't wait for each other.
+struct Memories<T>(RwLock<Memory<T>>);
 
 /// Two generations: when the young one is full it becomes the old one, and what nobody asks again is dropped.
 struct Memory<T> {
@@ -34,14 +37,8 @@ struct Memory<T> {
 const MAX_KEY: usize = 4 << 10;
 
 impl<T: Clone> Memory<T> {
-    fn new(most: usize) -> Mutex<Self> {
-        Mutex::new(Self { most, young: HashMap::new(), old: HashMap::new() })
-    }
-
+    /// Puts what is old and asked for again among the young.
     fn recall(&mut self, key: &[u8]) -> Option<T> {
-        if let Some(known) = self.young.get(key) {
-            return Some(known.clone());
-        }
         let (key, known) = self.old.remove_entry(key)?;
         self.keep(key, known.clone());
         Some(known)
@@ -58,15 +55,35 @@ impl<T: Clone> Memory<T> {
     }
 }
 
-fn locked<T, R>(memory: &Mutex<Memory<T>>, work: impl FnOnce(&mut Memory<T>) -> R) -> R {
+impl<T: Clone> Memories<T> {
+    fn new(most: usize) -> Self {
+        Self(RwLock::new(Memory { most, young: HashMap::new(), old: HashMap::new() }))
+    }
+
     // A map is whole at every step, so a panic elsewhere leaves nothing half done here.
-    work(&mut memory.lock().unwrap_or_else(PoisonError::into_inner))
+    fn look(&self) -> RwLockReadGuard<'_, Memory<T>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, Memory<T>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn recall(&self, key: &[u8]) -> Option<T> {
+        let memory = self.look();
+        if let Some(known) = memory.young.get(key) {
+            return Some(known.clone());
+        }
+        let is_old = memory.old.contains_key(key);
+        drop(memory);
+        if is_old { self.change().recall(key) } else { None }
+    }
 }
 
 impl Cached {
     /// Keeps at most so many decisions.
     pub fn new(most: usize) -> Self {
-        Self { memory: Memory::new(most), parts: Memory::new(most) }
+        Self { memory: Memories::new(most), parts: Memories::new(most) }
     }
 
     /// The same answer as [`Policies::decide`].
@@ -84,14 +101,14 @@ impl Cached {
         key.extend_from_slice(&policies.digest().0);
         key.extend_from_slice(&fitting.digest.0);
         write(&mut key, question, fitting.reads);
-        if let Some(known) = locked(&self.memory, |memory| memory.recall(&key)) {
+        if let Some(known) = self.memory.recall(&key) {
             return known;
         }
         let decision = match self.ask(policies, &fitting, question) {
             Ok(found) => policies.settle(found.iter().map(AsRef::as_ref)),
             Err(bad) => Decision::from(&bad),
         };
-        locked(&self.memory, |memory| memory.keep(key, decision.clone()));
+        self.memory.change().keep(key, decision.clone());
         decision
     }
 
@@ -109,11 +126,11 @@ impl Cached {
             let mut key = Vec::with_capacity(192);
             key.extend_from_slice(&part.digest.0);
             write(&mut key, question, part.reads);
-            if let Some(known) = locked(&self.parts, |memory| memory.recall(&key)) {
+            if let Some(known) = self.parts.recall(&key) {
                 return Ok(known);
             }
             let found = Arc::new(Finding::of(question, &part.set, part.reads)?);
-            locked(&self.parts, |memory| memory.keep(key, found.clone()));
+            self.parts.change().keep(key, found.clone());
             Ok(found)
         };
         parts.iter().map(one).collect()
@@ -121,7 +138,8 @@ impl Cached {
 
     /// How many decisions it holds.
     pub fn len(&self) -> usize {
-        locked(&self.memory, |memory| memory.young.len() + memory.old.len())
+        let memory = self.memory.look();
+        memory.young.len() + memory.old.len()
     }
 
     /// Whether it holds none.

@@ -2,7 +2,7 @@
 //! and can't fail, so leaving it out changes no answer; a property test holds this against the whole set.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use cedar_policy::{ActionConstraint, PolicySet};
 
@@ -24,7 +24,7 @@ pub(super) struct Slice {
     /// Those whose heads name what is asked for.
     by_resource: HashMap<String, Vec<usize>>,
     /// What was found for askers of one sort, who share it.
-    found: Mutex<HashMap<Vec<usize>, Arc<Fitting>>>,
+    found: RwLock<HashMap<Vec<usize>, Arc<Fitting>>>,
 }
 
 /// Findings that one slice keeps.
@@ -56,7 +56,7 @@ impl Slice {
             loose: Vec::new(),
             by_principal: HashMap::new(),
             by_resource: HashMap::new(),
-            found: Mutex::default(),
+            found: RwLock::default(),
         };
         for (place, rule) in rules.iter().enumerate() {
             if !speaks_of(&rule.said.policy.action_constraint(), action) {
@@ -100,8 +100,7 @@ impl Policies {
     pub(super) fn fitting(&self, action: usize, request: &Request) -> Arc<Fitting> {
         let slice = self.slice(action);
         let places = slice.fitting(&self.rules, request);
-        let mut found = slice.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = found.get(&places) {
+        if let Some(known) = slice.found.read().unwrap_or_else(PoisonError::into_inner).get(&places) {
             return Arc::clone(known);
         }
         let reads = places.iter().map(|place| self.rules[*place].said.conditions().reads);
@@ -113,6 +112,8 @@ impl Policies {
             rules: places.clone(),
             parts: OnceLock::new(),
         });
+        // Whoever found the same meanwhile has an equal one.
+        let mut found = slice.found.write().unwrap_or_else(PoisonError::into_inner);
         if found.len() >= MAX_FOUND {
             found.clear();
         }
