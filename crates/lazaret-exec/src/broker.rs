@@ -7,7 +7,8 @@
 mod fill;
 mod search;
 
-use std::collections::HashSet;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use lazaret_gate::effect::Request;
@@ -16,7 +17,7 @@ use lazaret_gate::leak::Guard;
 use lazaret_gate::limits::MAX_VALUE;
 use lazaret_gate::outcome::Response;
 use lazaret_gate::refusal::{Code, Layer, Refusal};
-use lazaret_gate::secret::{Slot, mentions};
+use lazaret_gate::secret::{Mention, Slot, mentions};
 use lazaret_gate::{AgentId, Answer, Effect, Target, Undone};
 use zeroize::Zeroizing;
 
@@ -56,11 +57,22 @@ pub struct Errand {
 }
 
 impl Errand {
-    fn new(method: &str, url: &str) -> Result<Self, Undone> {
-        let target = Target::parse(url).map_err(|why| why.to_string())?;
-        let place = Origin::of_url(target.as_str()).map_err(|why| why.to_string())?;
+    fn new(method: &str, target: &Target) -> Self {
         let path = target.path_and_query().split('?').next().unwrap_or("/").to_owned();
-        Ok(Self { place, method: method.to_owned(), path })
+        Self { place: Origin::of(target), method: method.to_owned(), path }
+    }
+}
+
+/// Uses of secrets at one URL that were let pass and not made yet. The URL was read for them, and isn't read again for the
+/// request that they are for.
+struct Uses {
+    target: Target,
+    open: Vec<(Slot, Errand)>,
+}
+
+impl Uses {
+    fn position(&self, slot: &str, method: &str) -> Option<usize> {
+        self.open.iter().position(|(open, errand)| open.as_str() == slot && errand.method == method)
     }
 }
 
@@ -128,40 +140,52 @@ impl Secrets for Nothing {
 pub struct Broker {
     agent: Option<AgentId>,
     secrets: Arc<dyn Secrets>,
-    /// Uses that were let pass and not made yet: slot, method and URL.
-    open: HashSet<(String, String, String)>,
+    /// By URL, as it was written.
+    uses: HashMap<String, Uses>,
 }
 
 impl Default for Broker {
     /// One without secrets. What looks like a credential is still kept in.
     fn default() -> Self {
-        Self { agent: None, secrets: Arc::new(Nothing), open: HashSet::new() }
+        Self { agent: None, secrets: Arc::new(Nothing), uses: HashMap::new() }
     }
 }
 
 impl Broker {
     /// Serves this agent.
     pub fn new(agent: AgentId, secrets: Arc<dyn Secrets>) -> Self {
-        Self { agent: Some(agent), secrets, open: HashSet::new() }
+        Self { agent: Some(agent), secrets, uses: HashMap::new() }
     }
 
     /// Does a `secret.use`: says whether it can be made, and remembers that it may be, once.
     pub fn admit(&mut self, slot: &str, method: &str, url: &str) -> Result<Answer, Undone> {
         let named: Slot = slot.parse().map_err(|why: lazaret_gate::secret::BadSlot| why.to_string())?;
-        let errand = if url.is_empty() { None } else { Some(Errand::new(method, url)?) };
+        let target = if url.is_empty() { None } else { Some(read(url)?) };
+        let errand = target.as_ref().map(|target| Errand::new(method, target));
         let admitted = match &self.agent {
             Some(agent) => self.secrets.admits(agent, &named, errand.as_ref()),
             None => Err(Unfilled::Unbound),
         };
         admitted.map_err(|why| self.unfilled(&named, errand.as_ref(), why))?;
-        self.recall(slot, method, url);
-        Ok(Answer::Handle(named.handle()))
+        let handle = Answer::Handle(named.handle());
+        if let Some((target, errand)) = target.zip(errand) {
+            self.open(named, errand, url, target);
+        }
+        Ok(handle)
     }
 
     /// A use that was let pass before the turn was cut off.
     pub fn recall(&mut self, slot: &str, method: &str, url: &str) {
-        if !url.is_empty() {
-            self.open.insert((slot.to_owned(), method.to_owned(), url.to_owned()));
+        // What can't be read was never let pass.
+        if let (Ok(slot), Ok(target)) = (slot.parse(), Target::parse(url)) {
+            self.open(slot, Errand::new(method, &target), url, target);
+        }
+    }
+
+    fn open(&mut self, slot: Slot, errand: Errand, url: &str, target: Target) {
+        let uses = self.uses.entry(url.to_owned()).or_insert_with(|| Uses { target, open: Vec::new() });
+        if uses.position(slot.as_str(), &errand.method).is_none() {
+            uses.open.push((slot, errand));
         }
     }
 
@@ -176,37 +200,48 @@ impl Broker {
         search::leaks(&request, guard.as_deref())?;
         let found = mentions(&request);
         if found.is_empty() {
-            let outgoing = Outgoing::plain(request, guard.is_some());
+            let target = read(&request.url)?;
+            let outgoing = Outgoing::plain(request, target, guard.is_some());
             return clean(send(outgoing), guard.as_deref(), false);
         }
-        let errand = Errand::new(&request.method, &request.url)?;
         let mut fillings = Vec::with_capacity(found.len());
         for mention in found {
-            let slot: Slot = mention.slot.parse().map_err(|why: lazaret_gate::secret::BadSlot| why.to_string())?;
-            let filling = self.take(&slot, &request, &errand)?;
+            let filling = self.take(&mention.slot, &request)?;
             fillings.push((mention, filling));
         }
-        for (mention, _) in &fillings {
-            self.open.remove(&(mention.slot.clone(), request.method.clone(), request.url.clone()));
-        }
+        let target = self.close(&request, &fillings)?;
         // Again: a value that was changed since must not come back unseen.
         let guard = self.secrets.guard().map_err(Undone::Failed)?;
         let known = |(_, filling): &(_, Filling)| guard.as_ref().is_some_and(|g| g.scan(&filling.value).is_some());
         if !fillings.iter().all(known) {
             return Err("a secret was changed while the request was made: nothing was sent; ask again".into());
         }
-        let outgoing = Outgoing::filled(request, &fillings)?;
+        let outgoing = Outgoing::filled(request, target, &fillings)?;
         drop(fillings);
         clean(send(outgoing), guard.as_deref(), true)
     }
 
     /// What fills a slot, if its use was let pass for this very request.
-    fn take(&self, slot: &Slot, request: &Request, errand: &Errand) -> Result<Filling, Undone> {
-        let using = (slot.as_str().to_owned(), request.method.clone(), request.url.clone());
-        let Some(agent) = self.agent.as_ref().filter(|_| self.open.contains(&using)) else {
-            return Err(self.unfilled(slot, Some(errand), Unfilled::Unbound));
+    fn take(&self, slot: &str, request: &Request) -> Result<Filling, Undone> {
+        let open = self.uses.get(&request.url);
+        let open = open.and_then(|uses| uses.open.get(uses.position(slot, &request.method)?));
+        let (Some(agent), Some((slot, errand))) = (self.agent.as_ref(), open) else {
+            let slot: Slot = slot.parse().map_err(|why: lazaret_gate::secret::BadSlot| why.to_string())?;
+            let errand = Errand::new(&request.method, &read(&request.url)?);
+            return Err(self.unfilled(&slot, Some(&errand), Unfilled::Unbound));
         };
         self.secrets.fill(agent, slot, errand).map_err(|why| self.unfilled(slot, Some(errand), why))
+    }
+
+    /// Uses that are made now: they aren't open any more. Where the request goes, as it was read for them.
+    fn close(&mut self, request: &Request, made: &[(Mention, Filling)]) -> Result<Target, Undone> {
+        let Some(uses) = self.uses.get_mut(&request.url) else { return read(&request.url) };
+        let is_made = |slot: &Slot| made.iter().any(|(mention, _)| mention.slot == slot.as_str());
+        uses.open.retain(|(slot, errand)| errand.method != request.method || !is_made(slot));
+        if !uses.open.is_empty() {
+            return Ok(uses.target.clone());
+        }
+        self.uses.remove(&request.url).map_or_else(|| read(&request.url), |uses| Ok(uses.target))
     }
 
     fn unfilled(&self, slot: &Slot, errand: Option<&Errand>, why: Unfilled) -> Undone {
@@ -247,6 +282,10 @@ impl Broker {
     }
 }
 
+fn read(url: &str) -> Result<Target, Undone> {
+    Target::parse(url).map_err(|why| why.to_string().into())
+}
+
 /// Where it goes, as people write it; without the query, in which there may be anything.
 fn to(errand: &Errand) -> String {
     format!("`{} {}{}`", errand.method, errand.place, errand.path)
@@ -270,11 +309,11 @@ fn clean(sent: Result<Response, Undone>, guard: Option<&Guard>, filled: bool) ->
         let why = "done, but the answer is withheld: it is packed in a way that can't be searched for the secret";
         return Err(why.into());
     }
-    response.headers.retain(|header| guard.scan(header.name.as_bytes()).is_none());
-    for header in &mut response.headers {
-        header.value = redacted(&header.value);
+    if guard.scan(&search::lines([], &response.headers)).is_some() {
+        response.headers.retain(|header| guard.scan(header.name.as_bytes()).is_none());
+        response.headers.iter_mut().for_each(|header| header.value = redacted(&header.value));
     }
-    if let std::borrow::Cow::Owned(body) = guard.redact(&response.body.0) {
+    if let Cow::Owned(body) = guard.redact(&response.body.0) {
         if body.len() > MAX_VALUE {
             return Err("done, but the answer is withheld: it is too large with a placeholder for each secret".into());
         }

@@ -10,6 +10,7 @@
 //! looked up and addresses dialled on a runtime of that moment, and then the thread reads the socket itself.
 
 mod ask;
+mod channel;
 mod clock;
 mod decode;
 mod dial;
@@ -26,6 +27,7 @@ mod tls;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -40,11 +42,11 @@ pub use limits::Limits;
 pub use resolve::Resolver;
 pub use tls::Roots;
 
-use crate::limits::LOOK_AGAIN;
+use crate::limits::{CROWD, LOOK_AGAIN};
 use ask::Outgoing;
 use clock::{Clock, Phase};
 use link::{Attempt, Link};
-use pool::{Key, Line, Pool};
+use pool::{Line, Pool};
 use resolve::Lookups;
 use socket::Socket;
 
@@ -76,13 +78,35 @@ struct Inner {
     lookups: Lookups,
     tls: OnceLock<Result<TlsConnector, EgressError>>,
     settings: Settings,
+    /// Requests that have no answer yet.
+    under_way: AtomicUsize,
+}
+
+/// A request, counted as long as it has no answer.
+struct UnderWay<'a> {
+    all: &'a AtomicUsize,
+    /// How many there were with it.
+    count: usize,
+}
+
+impl<'a> UnderWay<'a> {
+    fn among(all: &'a AtomicUsize) -> Self {
+        Self { all, count: all.fetch_add(1, Ordering::Relaxed) + 1 }
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Egress {
     /// Nothing is read, opened or started yet: all of that waits for the first request.
     pub fn new(settings: Settings) -> Self {
         let lookups = Lookups::new(settings.resolver.clone());
-        let inner = Inner { pool: Pool::default(), lookups, tls: OnceLock::new(), settings };
+        let inner =
+            Inner { pool: Pool::default(), lookups, tls: OnceLock::new(), settings, under_way: AtomicUsize::new(0) };
         Self { inner: Arc::new(inner) }
     }
 
@@ -99,15 +123,16 @@ impl Egress {
             Ok(outgoing) => outgoing,
             Err(why) => return Some(Err(why.into())),
         };
+        let under_way = UnderWay::among(&inner.under_way);
         let clock = Clock::new(&inner.settings.limits);
-        let key = Key::of(&outgoing.target);
-        while let Some((line, waited)) = inner.pool.take(&key, rules, clock.started()) {
-            match inner.again((&key, line), waited, &outgoing, &clock, cut)? {
+        let clock = if under_way.count >= CROWD { clock.among_many() } else { clock };
+        while let Some((line, waited)) = inner.pool.take(&outgoing.target, rules, clock.started()) {
+            match inner.again(line, waited, &outgoing, &clock, cut)? {
                 Attempt::Stale => {}
                 Attempt::Done(done) => return Some(done),
             }
         }
-        inner.anew(key, &outgoing, rules, &clock, cut)
+        inner.anew(&outgoing, rules, &clock, cut)
     }
 
     /// Every address of a host, if a request may go to each of them. Nothing is dialled.
@@ -147,7 +172,7 @@ impl Inner {
     /// One try over a connection that waited.
     fn again(
         &self,
-        (key, mut line): (&Key, Line),
+        mut line: Line,
         waited: Duration,
         outgoing: &Outgoing,
         clock: &Clock<'_>,
@@ -158,19 +183,14 @@ impl Inner {
             line.socket.glance();
         }
         clock.enter(Phase::Head);
-        let (limits, link) = (&self.settings.limits, &mut line.link);
-        let attempt = line
-            .socket
-            .run(clock, &outgoing.target, cut, async { Ok(link.exchange(outgoing, limits, clock, true).await) })?;
-        let attempt = attempt.unwrap_or_else(Attempt::from);
-        self.keep(key, line, &attempt);
+        let attempt = line.link.exchange(&line.socket, outgoing, &self.settings.limits, (clock, cut), true)?;
+        self.keep(&outgoing.target, line, &attempt);
         Some(attempt)
     }
 
     /// Over a connection of its own.
     fn anew(
         &self,
-        key: Key,
         outgoing: &Outgoing,
         rules: &Destinations,
         clock: &Clock<'_>,
@@ -182,32 +202,31 @@ impl Inner {
             Err(why) => return Some(Err(why)),
         };
         let limits = &self.settings.limits;
-        let tried = socket.run(clock, target, cut, async {
+        let agreed = socket.run(clock, target, cut, async {
             clock.enter(Phase::Tls);
             let tls = match target.scheme() {
                 Scheme::Http => None,
                 Scheme::Https => Some(self.tls()?),
             };
-            let mut link = Link::over(socket.clone(), address, target, tls, limits).await?;
-            clock.enter(Phase::Head);
-            let attempt = link.exchange(outgoing, limits, clock, false).await;
-            Ok((link, attempt))
+            Link::over(socket.clone(), address, target, tls, limits).await
         })?;
-        Some(tried.and_then(|(link, attempt)| {
-            self.keep(&key, Line { link, socket }, &attempt);
-            match attempt {
-                Attempt::Stale => {
-                    Err(EgressError::broken(&outgoing.target, "it was closed before the request was sent"))
-                }
-                Attempt::Done(done) => done,
-            }
-        }))
+        let mut link = match agreed {
+            Ok(link) => link,
+            Err(why) => return Some(Err(why)),
+        };
+        clock.enter(Phase::Head);
+        let attempt = link.exchange(&socket, outgoing, limits, (clock, cut), false)?;
+        self.keep(target, Line { link, socket }, &attempt);
+        Some(match attempt {
+            Attempt::Stale => Err(EgressError::broken(target, "it was closed before the request was sent")),
+            Attempt::Done(done) => done,
+        })
     }
 
     /// Puts a connection into the pool if it can be used again.
-    fn keep(&self, key: &Key, mut line: Line, attempt: &Attempt) {
+    fn keep(&self, target: &Target, mut line: Line, attempt: &Attempt) {
         if matches!(attempt, Attempt::Done(Ok(_))) && line.link.reusable() {
-            self.pool.put(key.clone(), line);
+            self.pool.put(target, line);
         }
     }
 

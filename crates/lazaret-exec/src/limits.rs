@@ -67,3 +67,11 @@ pub const PIECE: usize = 64 << 10;
 
 /// What is read from a connection at a time: one record of TLS, and somewhat more.
 pub const READ: usize = 17 << 10;
+
+/// From so many requests under way at once, whoever waits for an answer gives way to the others before it sleeps. Below that
+/// there is nobody to give way to.
+pub const CROWD: usize = 4;
+
+/// How often it gives way. To be put to sleep and woken costs the system more than a few of these; if the answer takes longer
+/// than others have to do, sleep is right.
+pub const GIVE_WAY: usize = 4;

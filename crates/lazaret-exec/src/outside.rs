@@ -105,7 +105,7 @@ impl Outside {
     fn fetch(&mut self, effect: &Effect, request: Request, most: Option<u64>) -> Result<Answer, Undone> {
         let mut broker = std::mem::take(&mut self.broker);
         let answered = broker
-            .fetch(request, |outgoing| self.unless_halted(effect, |halted| self.web.fetch(&outgoing, most, halted)));
+            .fetch(request, |outgoing| self.unless_halted(effect, |halted| self.web.fetch(outgoing, most, halted)));
         self.broker = broker;
         answered.map(Answer::Response)
     }

@@ -2,10 +2,10 @@
 
 use lazaret_gate::effect::Header;
 use lazaret_gate::outcome::Response;
-use lazaret_gate::{Bytes, Grants, Target, Undone};
+use lazaret_gate::{Bytes, Grants, Undone};
 
 use crate::broker::Outgoing;
-use crate::egress::{Ask, Egress, EgressError};
+use crate::egress::{Egress, EgressError};
 
 /// Sends the requests of one agent.
 #[derive(Clone)]
@@ -25,31 +25,20 @@ impl Web {
     /// is read than tells that.
     pub fn fetch(
         &self,
-        request: &Outgoing,
+        request: Outgoing,
         most: Option<u64>,
         cut: &mut dyn FnMut() -> bool,
     ) -> Option<Result<Response, Undone>> {
-        // The gate has read it by the same rules; this is how the text becomes what is dialled.
-        let target = match Target::parse(&request.url) {
-            Ok(target) => target,
+        let most = most.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+        let ask = match request.into_ask(most) {
+            Ok(ask) => ask,
             Err(why) => return Some(Err(why.to_string().into())),
         };
-        let rules = self.grants.destinations(&target);
-        let headers = request.headers.iter().map(|(name, value)| (name.clone(), value.to_vec()));
-        let ask = Ask {
-            method: request.method.clone(),
-            url: target.clone(),
-            headers: headers.collect(),
-            body: request.body.clone(),
-            most: most.map(|most| usize::try_from(most).unwrap_or(usize::MAX)),
-        };
+        let (target, rules) = (ask.url.clone(), self.grants.destinations(&ask.url));
         let reply = self.egress.fetch(ask, &rules, cut)?;
         Some(match reply {
             Ok(reply) => {
-                let headers = reply
-                    .headers
-                    .into_iter()
-                    .map(|(name, value)| Header { name, value: String::from_utf8_lossy(&value).into_owned() });
+                let headers = reply.headers.into_iter().map(|(name, value)| Header { name, value: text(value) });
                 Ok(Response { status: reply.status, headers: headers.collect(), body: Bytes(reply.body) })
             }
             Err(EgressError::Forbidden { why, .. }) => Err(Undone::Cut(Box::new(self.grants.denied(&target, &why)))),
@@ -57,4 +46,9 @@ impl Web {
             Err(why) => Err(why.to_string().into()),
         })
     }
+}
+
+/// A header's value as text: without a copy if it is one.
+fn text(value: Vec<u8>) -> String {
+    String::from_utf8(value).unwrap_or_else(|why| String::from_utf8_lossy(why.as_bytes()).into_owned())
 }

@@ -112,14 +112,14 @@ fn header(sent: &Outgoing, name: &str) -> String {
 fn a_value_takes_the_place_of_its_handle() {
     let mut broker = broker(Safe::new());
     let sent = ask(&mut broker, request(URL, &[("authorization", "Bearer lazaret-secret:git")], "")).unwrap();
-    assert_eq!((sent.url.as_str(), header(&sent, "authorization")), (URL, format!("Bearer {GIT}")));
+    assert_eq!((sent.url(), header(&sent, "authorization")), (URL, format!("Bearer {GIT}")));
     let sent = ask(&mut broker, request(URL, &[("authorization", "lazaret-secret:git")], "")).unwrap();
     assert_eq!(header(&sent, "authorization"), format!("Bearer {GIT}"), "the prefix is the binding's");
 
     for handle in ["lazaret-secret:maps", "lazaret-secret%3Amaps"] {
         let url = format!("{URL}?a=1&key={handle}&b=2");
         let sent = ask(&mut broker, request(&url, &[], "")).unwrap();
-        assert_eq!(sent.url.as_str(), format!("{URL}?a=1&key=m4ps%2Fkey%3Fwith%3Dodd%26bytes&b=2"));
+        assert_eq!(sent.url(), format!("{URL}?a=1&key=m4ps%2Fkey%3Fwith%3Dodd%26bytes&b=2"));
     }
     let basic = format!("Basic {}", STANDARD.encode(format!("ada:{MAIL}")));
     let wrapped = format!("Basic {}", STANDARD.encode("ada:lazaret-secret:mail"));

@@ -3,17 +3,23 @@
 //! A handle is the text `lazaret-secret:SLOT`. It is no secret and means nothing anywhere else: it may be in an agent's
 //! memory, on a tape and in a log. Whoever executes the request puts the value in its place, or refuses.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use memchr::memmem::Finder;
 
 use crate::effect::{Effect, Header, Request};
 use crate::limits::MAX_SLOT;
 
 /// How every handle begins.
 pub const HANDLE: &str = "lazaret-secret:";
+
+/// Looks for it.
+static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(HANDLE));
 
 /// The header that names who asks.
 const AUTHORIZATION: &str = "authorization";
@@ -71,7 +77,8 @@ impl FromStr for Slot {
 
 /// The names behind all handles in a text, as they are written: not every one can name a slot.
 pub fn handles(text: &str) -> impl Iterator<Item = &str> {
-    text.split(HANDLE).skip(1).map(|rest| {
+    FINDER.find_iter(text.as_bytes()).map(|at| {
+        let rest = &text[at + HANDLE.len()..];
         let end = rest.bytes().position(|byte| !belongs(byte)).unwrap_or(rest.len());
         &rest[..end]
     })
@@ -79,7 +86,7 @@ pub fn handles(text: &str) -> impl Iterator<Item = &str> {
 
 /// Whether a handle stands in these bytes.
 pub fn has_handle(bytes: &[u8]) -> bool {
-    bytes.windows(HANDLE.len()).any(|window| window == HANDLE.as_bytes())
+    FINDER.find(bytes).is_some()
 }
 
 /// Where a handle stands in a request, and may.
@@ -148,7 +155,10 @@ fn basic(header: &Header) -> Option<String> {
 }
 
 /// A text without its percent-encoding; what isn't one stays.
-pub fn unescaped(text: &str) -> String {
+pub fn unescaped(text: &str) -> Cow<'_, str> {
+    if !text.contains('%') {
+        return Cow::Borrowed(text);
+    }
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
@@ -165,7 +175,7 @@ pub fn unescaped(text: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -2,21 +2,25 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use lazaret_gate::Undone;
 use lazaret_gate::effect::Request;
 use lazaret_gate::refusal::Code;
 use lazaret_gate::secret::{HANDLE, Mention, Place, query, unescaped};
+use lazaret_gate::target::BadTarget;
+use lazaret_gate::{Target, Undone};
 use zeroize::Zeroizing;
 
 use super::{Filling, Form, refused};
+use crate::egress::Ask;
 
 /// A request as it leaves: with values in place of handles. It has no `Debug`, `Clone` or `Serialize`, and what was filled
-/// in is wiped when it is dropped.
+/// in is wiped if it is dropped instead of sent.
 pub struct Outgoing {
     /// In capitals.
     pub method: String,
-    /// The whole URL.
-    pub url: Zeroizing<String>,
+    /// Where to, and what for, as the agent wrote it.
+    target: Target,
+    /// The whole URL, if values were put into it.
+    filled: Option<Zeroizing<String>>,
     /// Names and values.
     pub headers: Vec<(String, Zeroizing<Vec<u8>>)>,
     /// May be empty.
@@ -27,18 +31,19 @@ const AUTHORIZATION: &str = "authorization";
 
 impl Outgoing {
     /// A request with nothing to fill in. If values could come back, they must come in a form that can be searched.
-    pub(super) fn plain(request: Request, guarded: bool) -> Self {
-        let Request { method, url, headers, body } = request;
+    pub(super) fn plain(request: Request, target: Target, guarded: bool) -> Self {
+        let Request { method, headers, body, .. } = request;
         let kept = headers.into_iter().filter(|header| !guarded || header.name != "accept-encoding");
         let headers = kept.map(|header| (header.name, Zeroizing::new(header.value.into_bytes()))).collect();
-        Self { method, url: Zeroizing::new(url), headers, body: body.0 }
+        Self { method, target, filled: None, headers, body: body.0 }
     }
 
     /// A request with these values in it.
-    pub(super) fn filled(request: Request, fillings: &[(Mention, Filling)]) -> Result<Self, Undone> {
+    pub(super) fn filled(request: Request, target: Target, fillings: &[(Mention, Filling)]) -> Result<Self, Undone> {
         let mut values: Vec<Option<Zeroizing<Vec<u8>>>> = request.headers.iter().map(|_| None).collect();
         let mut parts: Vec<Zeroizing<String>> =
             query(&request.url).map(|part| Zeroizing::new(part.to_owned())).collect();
+        let mut filled = false;
         for (mention, filling) in fillings {
             match (&filling.form, mention.place) {
                 (Form::Header { name, prefix }, Place::Header(at)) if is_named(&request, at, name) => {
@@ -51,16 +56,29 @@ impl Outgoing {
                 }
                 (Form::Query { name }, Place::Query(at)) if is_whole(parts.get(at), name, mention) => {
                     parts[at] = parameter(name, &filling.value);
+                    filled = true;
                 }
                 (form, _) => return Err(misplaced(&mention.slot, form)),
             }
         }
-        let url = url(&request.url, &parts);
+        let filled = filled.then(|| url(&request.url, &parts));
         let named = request.headers.into_iter().zip(values);
         let kept = named.filter(|(header, _)| header.name != "accept-encoding");
         let headers = kept
             .map(|(header, value)| (header.name, value.unwrap_or_else(|| Zeroizing::new(header.value.into_bytes()))));
-        Ok(Self { method: request.method, url, headers: headers.collect(), body: request.body.0 })
+        Ok(Self { method: request.method, target, filled, headers: headers.collect(), body: request.body.0 })
+    }
+
+    /// The whole URL as it leaves.
+    pub fn url(&self) -> &str {
+        self.filled.as_ref().map_or(self.target.as_str(), |url| url.as_str())
+    }
+
+    /// Where it goes. A URL that values were put into is read anew: what is dialled is what is sent.
+    pub(crate) fn into_ask(self, most: Option<usize>) -> Result<Ask, BadTarget> {
+        let url = self.filled.as_ref().map_or_else(|| Ok(self.target), |url| Target::parse(url))?;
+        let headers = self.headers.into_iter().map(|(name, mut value)| (name, std::mem::take(&mut *value)));
+        Ok(Ask { method: self.method, url, headers: headers.collect(), body: self.body, most })
     }
 }
 

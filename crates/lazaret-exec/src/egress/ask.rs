@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::uri::{Authority, PathAndQuery, Scheme as UriScheme};
 use hyper::{Method, Uri};
 use lazaret_gate::Target;
@@ -118,10 +118,9 @@ const MAX_METHOD: usize = 24;
 pub(super) struct Outgoing {
     pub(super) target: Target,
     pub(super) method: Method,
-    /// All but `Host` and `Content-Length`.
-    headers: HeaderMap,
+    /// All but `Host` and `Content-Length`, in the order in which they were written.
+    headers: Vec<(HeaderName, HeaderValue)>,
     path: PathAndQuery,
-    authority: HeaderValue,
     pub(super) body: Bytes,
     /// Whether the body that comes back is unpacked.
     pub(super) unpack: bool,
@@ -137,21 +136,26 @@ impl Outgoing {
             return Err(BadAsk::BodyTooLarge { bytes: ask.body.len(), limit: limits.ask_body });
         }
         let path = PathAndQuery::try_from(ask.url.path_and_query()).map_err(|why| BadAsk::Path(why.to_string()))?;
-        let authority = HeaderValue::from_str(ask.url.authority()).map_err(|why| BadAsk::Path(why.to_string()))?;
-        let unpack = !headers.contains_key(hyper::header::ACCEPT_ENCODING);
-        Ok(Self { target: ask.url, method, headers, path, authority, body: ask.body.into(), unpack, most: ask.most })
+        let unpack = !headers.iter().any(|(name, _)| *name == hyper::header::ACCEPT_ENCODING);
+        Ok(Self { target: ask.url, method, headers, path, body: ask.body.into(), unpack, most: ask.most })
     }
 
-    /// With the path alone, and `Host`.
-    pub(super) fn h1<B>(&self, body: B) -> hyper::Request<B> {
-        let mut request = hyper::Request::new(body);
-        *request.method_mut() = self.method.clone();
-        *request.uri_mut() = Uri::from(self.path.clone());
-        let headers = request.headers_mut();
-        headers.reserve(self.headers.len() + 1);
-        headers.insert(hyper::header::HOST, self.authority.clone());
-        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-        request
+    /// What is asked for, as HTTP/1.1 has it.
+    pub(super) fn path(&self) -> &str {
+        self.path.as_str()
+    }
+
+    /// All headers as HTTP/1.1 has them, `Host` first, but for `Content-Length`.
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let host = ("host".as_bytes(), self.target.authority().as_bytes());
+        let others = self.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        [host].into_iter().chain(others)
+    }
+
+    /// What `Content-Length` says, if it is there: not for a request that has no body and isn't made to have one.
+    pub(super) fn length(&self) -> Option<usize> {
+        let has_one = !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH);
+        has_one.then_some(self.body.len())
     }
 
     /// With the whole URL, from which `:authority` comes.
@@ -162,10 +166,14 @@ impl Outgoing {
         *request.method_mut() = self.method.clone();
         *request.version_mut() = hyper::Version::HTTP_2;
         *request.uri_mut() = uri.build().map_err(|why| BadAsk::Path(why.to_string()))?;
-        *request.headers_mut() = self.headers.clone();
-        // As HTTP/1.1 would have it: not for a request that has no body and isn't made to have one.
-        if !self.body.is_empty() || matches!(self.method, Method::POST | Method::PUT | Method::PATCH) {
-            request.headers_mut().insert(hyper::header::CONTENT_LENGTH, self.body.len().into());
+        let headers = request.headers_mut();
+        for (name, value) in &self.headers {
+            let (count, limit) = (self.headers.len(), self.headers.len());
+            let added = headers.try_append(name.clone(), value.clone());
+            added.map_err(|_| BadAsk::TooManyHeaders { count, limit })?;
+        }
+        if let Some(length) = self.length() {
+            headers.insert(hyper::header::CONTENT_LENGTH, length.into());
         }
         Ok(request)
     }
@@ -185,7 +193,7 @@ fn method(text: &str) -> Result<Method, BadAsk> {
     Method::from_bytes(text.as_bytes()).map_err(|_| BadAsk::Method(shown(text)))
 }
 
-fn headers(written: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<HeaderMap, BadAsk> {
+fn headers(written: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<Vec<(HeaderName, HeaderValue)>, BadAsk> {
     if written.len() > limits.ask_headers {
         return Err(BadAsk::TooManyHeaders { count: written.len(), limit: limits.ask_headers });
     }
@@ -193,8 +201,7 @@ fn headers(written: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<HeaderMap
     if bytes > limits.ask_head {
         return Err(BadAsk::HeadTooLarge { bytes, limit: limits.ask_head });
     }
-    let (count, limit) = (written.len(), limits.ask_headers);
-    let mut headers = HeaderMap::new();
+    let mut headers = Vec::with_capacity(written.len());
     for (name, value) in written {
         let read = HeaderName::from_bytes(name.as_bytes()).map_err(|_| BadAsk::HeaderName(shown(&name)))?;
         if CONNECTION.contains(&read.as_str()) {
@@ -205,7 +212,7 @@ fn headers(written: Vec<(String, Vec<u8>)>, limits: &Limits) -> Result<HeaderMap
             return Err(BadAsk::HeaderValue(shown(&name)));
         }
         let value = HeaderValue::try_from(value).map_err(|_| BadAsk::HeaderValue(shown(&name)))?;
-        headers.try_append(read, value).map_err(|_| BadAsk::TooManyHeaders { count, limit })?;
+        headers.push((read, value));
     }
     Ok(headers)
 }

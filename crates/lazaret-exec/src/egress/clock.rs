@@ -3,14 +3,12 @@
 //! Whoever waits looks at the clock every few milliseconds, and no more often: asking whether to stop may take files.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lazaret_gate::Target;
 
 use super::{EgressError, Limits};
-use crate::limits::LOOK;
+use crate::limits::{GIVE_WAY, LOOK};
 
 /// What a request is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +58,8 @@ pub(super) struct Clock<'a> {
     looked: Cell<Instant>,
     phase: Cell<Phase>,
     since: Cell<Instant>,
-    /// Pieces of the request's body that were taken, and how many were at the last look.
-    pieces: Arc<AtomicUsize>,
-    seen: Cell<usize>,
+    /// How often it still gives way to others.
+    ways: Cell<usize>,
 }
 
 impl<'a> Clock<'a> {
@@ -74,18 +71,27 @@ impl<'a> Clock<'a> {
             looked: Cell::new(started),
             phase: Cell::new(Phase::Total),
             since: Cell::new(started),
-            pieces: Arc::default(),
-            seen: Cell::new(0),
+            ways: Cell::new(0),
         }
+    }
+
+    /// For a request that is one of many: see [`Clock::gives_way`].
+    pub(super) fn among_many(self) -> Self {
+        self.ways.set(GIVE_WAY);
+        self
+    }
+
+    /// Lets others have the processor instead of waiting, if it is to do that; then it may look whether its answer is there.
+    /// When many threads wait for answers, it mostly is: none of them had to be put to sleep and woken for it.
+    pub(super) fn gives_way(&self) -> bool {
+        let Some(left) = self.ways.get().checked_sub(1) else { return false };
+        self.ways.set(left);
+        std::thread::yield_now();
+        true
     }
 
     pub(super) fn started(&self) -> Instant {
         self.started
-    }
-
-    /// Counts the pieces of a request's body that were taken: each gives the rest its time anew.
-    pub(super) fn pieces(&self) -> Arc<AtomicUsize> {
-        Arc::clone(&self.pieces)
     }
 
     /// The next phase, or another step of the same one: its time starts now.
@@ -118,10 +124,6 @@ impl<'a> Clock<'a> {
     }
 
     fn late(&self, now: Instant) -> Option<(Phase, Duration)> {
-        let pieces = self.pieces.load(Ordering::Relaxed);
-        if self.seen.replace(pieces) != pieces {
-            self.since.set(now);
-        }
         let phase = self.phase.get();
         let limit = match phase {
             Phase::Resolve => self.limits.resolve,

@@ -8,7 +8,6 @@ use std::io::{self, Write};
 use brotli_decompressor::DecompressorWriter;
 use flate2::write::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
-use hyper::header::HeaderValue;
 use lazaret_gate::Target;
 
 use super::{EgressError, Limits};
@@ -111,7 +110,7 @@ impl<'a> Unpacked<'a> {
     /// `packing` are the values of `Content-Encoding`, or nothing if what comes is to be left as it is; `most` is how much may
     /// come out.
     pub(super) fn new(
-        packing: &[&HeaderValue],
+        packing: &[&[u8]],
         most: Option<usize>,
         target: &'a Target,
         limits: &'a Limits,
@@ -119,7 +118,7 @@ impl<'a> Unpacked<'a> {
         let leave = most.filter(|most| *most < limits.body);
         let most = leave.unwrap_or(limits.body);
         let sink = Sink { most, ratio: limits.ratio, ratio_from: limits.ratio_from, ..Sink::default() };
-        let names = packing.iter().map(|value| String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase());
+        let names = packing.iter().map(|value| String::from_utf8_lossy(value).to_ascii_lowercase());
         let names: Vec<String> = names
             .flat_map(|value| value.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>())
             .filter(|name| !name.is_empty() && name != "identity")

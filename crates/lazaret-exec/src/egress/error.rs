@@ -6,6 +6,7 @@ use std::time::Duration;
 use lazaret_gate::Target;
 use lazaret_gate::address::Forbidden;
 
+use super::Limits;
 use super::ask::BadAsk;
 
 /// Why there is no response. One variant per cause; the texts name the host, never the path, a header or a body.
@@ -223,6 +224,10 @@ impl EgressError {
 
     pub(super) fn protocol(target: &Target, why: impl ToString) -> Self {
         Self::Protocol { host: target.host_text().to_owned(), why: why.to_string() }
+    }
+
+    pub(super) fn head(target: &Target, limits: &Limits) -> Self {
+        Self::HeadTooLarge { host: target.host_text().to_owned(), limit: limits.reply_head }
     }
 
     pub(super) fn forbidden(target: &Target, why: Forbidden) -> Self {

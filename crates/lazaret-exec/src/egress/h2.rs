@@ -6,17 +6,18 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Reason, RecvStream, SendStream};
 use hyper::body::Bytes;
 use lazaret_gate::Target;
+use tokio_rustls::client::TlsStream;
 
 use super::ask::{Outgoing, Version};
 use super::clock::{Clock, Phase};
-use super::link::{Attempt, Coming, Stream, drive};
+use super::link::{Attempt, Coming, drive};
+use super::socket::Socket;
 use super::{EgressError, Limits};
 use crate::limits::PIECE;
 
@@ -26,7 +27,7 @@ const WINDOW: u32 = 1 << 20;
 
 pub(super) struct Link {
     send: SendRequest<Bytes>,
-    connection: Connection<Box<dyn Stream>, Bytes>,
+    connection: Connection<TlsStream<Socket>, Bytes>,
     /// It has ended and must not be asked again.
     over: bool,
     /// The last request and its answer were done to the end.
@@ -34,7 +35,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) async fn over(stream: Box<dyn Stream>, target: &Target, limits: &Limits) -> Result<Self, EgressError> {
+    pub(super) async fn over(stream: TlsStream<Socket>, target: &Target, limits: &Limits) -> Result<Self, EgressError> {
         let mut builder = Builder::new();
         builder.enable_push(false).initial_window_size(WINDOW).initial_connection_window_size(WINDOW);
         builder.max_header_list_size(u32::try_from(limits.reply_head).unwrap_or(u32::MAX).saturating_mul(2));
@@ -67,8 +68,7 @@ impl Link {
         let Ok((response, stream)) = send.send_request(request, outgoing.body.is_empty()) else {
             return Attempt::Stale;
         };
-        let pieces = clock.pieces();
-        let mut upload = Upload { stream, rest: outgoing.body.clone(), taken: &pieces };
+        let mut upload = Upload { stream, rest: outgoing.body.clone(), clock };
         let response = match drive(connection, over, answer(&mut upload, response)).await {
             Some(Ok(response)) => response,
             Some(Err(why)) => {
@@ -87,7 +87,8 @@ impl Link {
         let sent = upload.rest.is_empty();
         let (head, mut body) = response.into_parts();
         clock.enter(Phase::Body);
-        let head = (head.status, Version::Http2, head.headers);
+        let fields = head.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
+        let head = (head.status, Version::Http2, fields.collect());
         let coming = match Coming::head(head, outgoing, limits, address) {
             Ok(coming) => coming,
             Err(why) => return why.into(),
@@ -111,7 +112,7 @@ impl Link {
 }
 
 async fn read<'a>(
-    connection: &mut Connection<Box<dyn Stream>, Bytes>,
+    connection: &mut Connection<TlsStream<Socket>, Bytes>,
     over: &mut bool,
     mut coming: Coming<'a>,
     body: &mut RecvStream,
@@ -141,7 +142,7 @@ async fn read<'a>(
 struct Upload<'a> {
     stream: SendStream<Bytes>,
     rest: Bytes,
-    taken: &'a AtomicUsize,
+    clock: &'a Clock<'a>,
 }
 
 impl Upload<'_> {
@@ -156,7 +157,8 @@ impl Upload<'_> {
                 Poll::Pending => return Poll::Pending,
             };
             let piece = self.rest.split_to(room.min(self.rest.len()));
-            self.taken.fetch_add(1, Ordering::Relaxed);
+            // Each piece gives the rest its time anew.
+            self.clock.enter(Phase::Head);
             self.stream.send_data(piece, self.rest.is_empty())?;
         }
         Poll::Ready(Ok(()))

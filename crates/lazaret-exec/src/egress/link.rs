@@ -5,21 +5,21 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap};
 use lazaret_gate::Target;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
 use super::ask::Outgoing;
+use super::channel::Channel;
 use super::clock::Clock;
 use super::decode::Unpacked;
 use super::socket::Socket;
 use super::{EgressError, Limits, Reply, Version, h1, h2, tls};
 
-/// Encrypted or not.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A response's headers: names in lower case, in the order in which they came.
+pub(super) type Headers = Vec<(String, Vec<u8>)>;
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+const CONTENT_ENCODING: &str = "content-encoding";
+const CONTENT_LENGTH: &str = "content-length";
 
 /// How a try over one connection ended.
 pub(super) enum Attempt {
@@ -55,30 +55,37 @@ impl Link {
         limits: &Limits,
     ) -> Result<Self, EgressError> {
         let Some(tls) = tls else {
-            let wire = Wire::Http1(Box::new(h1::Link::over(Box::new(socket), target, limits).await?));
+            let wire = Wire::Http1(Box::new(h1::Link::new(Channel::new(socket, None))));
             return Ok(Self { wire, address });
         };
         let name = tls::server_name(target)?;
         let stream = tls.connect(name, socket).await.map_err(|why| tls::fault(target, &why))?;
         let wire = if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-            Wire::Http2(Box::new(h2::Link::over(Box::new(stream), target, limits).await?))
+            Wire::Http2(Box::new(h2::Link::over(stream, target, limits).await?))
         } else {
-            Wire::Http1(Box::new(h1::Link::over(Box::new(stream), target, limits).await?))
+            let (socket, tls) = stream.into_inner();
+            Wire::Http1(Box::new(h1::Link::new(Channel::new(socket, Some(Box::new(tls))))))
         };
         Ok(Self { wire, address })
     }
 
-    pub(super) async fn exchange(
+    /// One request and its response, over this socket; nothing if it was cut off.
+    pub(super) fn exchange(
         &mut self,
+        socket: &Socket,
         outgoing: &Outgoing,
         limits: &Limits,
-        clock: &Clock<'_>,
+        (clock, cut): (&Clock<'_>, &mut dyn FnMut() -> bool),
         reused: bool,
-    ) -> Attempt {
+    ) -> Option<Attempt> {
         let address = self.address;
         match &mut self.wire {
-            Wire::Http1(link) => link.exchange(outgoing, limits, clock, reused, address).await,
-            Wire::Http2(link) => link.exchange(outgoing, limits, clock, reused, address).await,
+            Wire::Http1(link) => link.exchange(outgoing, limits, (clock, cut), reused, address),
+            Wire::Http2(link) => {
+                let work = async { Ok(link.exchange(outgoing, limits, clock, reused, address).await) };
+                let attempt = socket.run(clock, &outgoing.target, cut, work)?;
+                Some(attempt.unwrap_or_else(Attempt::from))
+            }
         }
     }
 
@@ -96,7 +103,7 @@ pub(super) struct Coming<'a> {
     target: &'a Target,
     status: u16,
     version: Version,
-    headers: HeaderMap,
+    headers: Headers,
     body: Unpacked<'a>,
     address: SocketAddr,
 }
@@ -104,7 +111,7 @@ pub(super) struct Coming<'a> {
 impl<'a> Coming<'a> {
     /// Takes a head, if it keeps within the limits.
     pub(super) fn head(
-        head: (hyper::StatusCode, Version, HeaderMap),
+        head: (hyper::StatusCode, Version, Headers),
         outgoing: &'a Outgoing,
         limits: &'a Limits,
         address: SocketAddr,
@@ -119,11 +126,12 @@ impl<'a> Coming<'a> {
             let (count, limit) = (headers.len(), limits.reply_headers);
             return Err(EgressError::TooManyHeaders { host: host(), count, limit });
         }
-        let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len()).sum();
+        let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len() + ": \r\n".len()).sum();
         if bytes > limits.reply_head {
-            return Err(EgressError::HeadTooLarge { host: host(), limit: limits.reply_head });
+            return Err(EgressError::head(target, limits));
         }
-        let packing = if outgoing.unpack { headers.get_all(CONTENT_ENCODING).iter().collect() } else { Vec::new() };
+        let named = headers.iter().filter(|(name, _)| outgoing.unpack && name == CONTENT_ENCODING);
+        let packing: Vec<&[u8]> = named.map(|(_, value)| value.as_slice()).collect();
         let body = Unpacked::new(&packing, outgoing.most, target, limits)?;
         Ok(Self { target, status: status.as_u16(), version, headers, body, address })
     }
@@ -135,7 +143,8 @@ impl<'a> Coming<'a> {
 
     /// How long the server says that it will be.
     pub(super) fn said(&self) -> Option<u64> {
-        self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+        let (_, value) = self.headers.iter().find(|(name, _)| name == CONTENT_LENGTH)?;
+        std::str::from_utf8(value).ok()?.parse().ok()
     }
 
     pub(super) fn piece(&mut self, bytes: &[u8]) -> Result<(), EgressError> {
@@ -145,10 +154,8 @@ impl<'a> Coming<'a> {
     pub(super) fn end(self) -> Result<Reply, EgressError> {
         let unpacked = self.body.is_packed();
         let body = self.body.end()?;
-        let kept =
-            |name: &hyper::header::HeaderName| !unpacked || (*name != CONTENT_ENCODING && *name != CONTENT_LENGTH);
-        let headers = self.headers.iter().filter(|(name, _)| kept(name));
-        let headers = headers.map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect();
+        let mut headers = self.headers;
+        headers.retain(|(name, _)| !unpacked || (name != CONTENT_ENCODING && name != CONTENT_LENGTH));
         Ok(Reply { status: self.status, version: self.version, headers, body, address: self.address })
     }
 

@@ -1,12 +1,14 @@
 //! A socket that the thread which waits for an answer reads itself.
 //!
-//! Callers are threads that block, and a request owns its connection: so nothing has to watch many sockets at once. A
-//! future that has nothing to do ends in one blocking read, which waits and reads in the same system call; a reactor
-//! would need one to wait and another to read, for each request. The read gives up every few milliseconds, and then it
-//! is looked whether the request is late or not wanted any more.
+//! Callers are threads that block, and a request owns its connection: so nothing has to watch many sockets at once. Whoever
+//! has nothing to do ends in one blocking read, which waits and reads in the same system call; a reactor would need one to
+//! wait and another to read, for each request. The read gives up every few milliseconds, and then it is looked whether
+//! the request is late or not wanted any more.
+//!
+//! HTTP/1.1 uses it step by step. Handshakes and HTTP/2 are futures, which [`Socket::run`] drives to their end.
 
 use std::future::Future;
-use std::io::{self, ErrorKind, IoSlice, Read as _, Write as _};
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +21,7 @@ use rustix::net::RecvFlags;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::EgressError;
+use super::channel::Received;
 use super::clock::Clock;
 use crate::limits::{LOOK, READ};
 
@@ -85,7 +88,11 @@ impl Socket {
             if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
                 return Some(done);
             }
-            if !self.0.woken.0.swap(false, Ordering::Relaxed) {
+            if self.0.woken.0.swap(false, Ordering::Relaxed) {
+                // It has more to do at once.
+            } else if clock.gives_way() {
+                self.glance();
+            } else {
                 self.wait();
             }
             if let Some(ended) = clock.look(cut) {
@@ -103,8 +110,24 @@ impl Socket {
         }
     }
 
+    /// Takes what was read and nobody has taken yet.
+    pub(super) fn take(&self, into: impl FnOnce(&[u8])) -> io::Result<Received> {
+        let mut inbox = self.inbox();
+        let there = &inbox.bytes[inbox.from..inbox.to];
+        if there.is_empty() {
+            return match inbox.end {
+                Some(End::Closed) => Ok(Received::End),
+                Some(End::Broken(kind)) => Err(kind.into()),
+                None => Ok(Received::Nothing),
+            };
+        }
+        into(there);
+        inbox.from = inbox.to;
+        Ok(Received::Some)
+    }
+
     /// Waits for the other side, for a few milliseconds at most.
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let mut inbox = self.inbox();
         if std::mem::take(&mut inbox.stuck) {
             // The time was spent on trying to send. What the other side says may be why it takes nothing.
@@ -154,21 +177,60 @@ impl Inbox {
     }
 }
 
+impl Inbox {
+    /// The first of what is there, at most so many bytes; none at the end.
+    fn first(&mut self, most: usize) -> io::Result<&[u8]> {
+        let (from, len) = (self.from, (self.to - self.from).min(most));
+        match self.end {
+            _ if len > 0 || most == 0 => {}
+            Some(End::Closed) => {}
+            Some(End::Broken(kind)) => return Err(kind.into()),
+            None => return Err(ErrorKind::WouldBlock.into()),
+        }
+        self.from += len;
+        Ok(&self.bytes[from..from + len])
+    }
+}
+
+/// What was read, and nothing that would have to be waited for.
+impl Read for &Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut inbox = self.inbox();
+        let first = inbox.first(buffer.len())?;
+        buffer[..first.len()].copy_from_slice(first);
+        Ok(first.len())
+    }
+}
+
+/// Waits for room, for a few milliseconds at most.
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0.tcp).write(bytes)
+    }
+
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        match pieces {
+            // Mostly it is one, and that costs less to send.
+            [piece] => self.write(piece),
+            pieces => (&self.0.tcp).write_vectored(pieces),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 impl AsyncRead for Socket {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let mut inbox = self.inbox();
-        let there = &inbox.bytes[inbox.from..inbox.to];
-        if there.is_empty() {
-            return match inbox.end {
-                Some(End::Closed) => Poll::Ready(Ok(())),
-                Some(End::Broken(kind)) => Poll::Ready(Err(kind.into())),
-                None => Poll::Pending,
-            };
+        match self.inbox().first(buffer.remaining()) {
+            Ok(bytes) => {
+                buffer.put_slice(bytes);
+                Poll::Ready(Ok(()))
+            }
+            Err(why) if why.kind() == ErrorKind::WouldBlock => Poll::Pending,
+            Err(why) => Poll::Ready(Err(why)),
         }
-        let len = there.len().min(buffer.remaining());
-        buffer.put_slice(&there[..len]);
-        inbox.from += len;
-        Poll::Ready(Ok(()))
     }
 }
 

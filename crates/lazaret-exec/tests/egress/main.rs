@@ -8,6 +8,7 @@
     reason = "a test listens on sockets, reads the clock, and says what is wrong by failing"
 )]
 
+mod framing;
 mod http2;
 mod leave;
 mod limits;

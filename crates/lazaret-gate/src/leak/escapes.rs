@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use memchr::memchr;
+use memchr::{memchr, memchr3};
 
 use super::limits::{ESCAPE_WORK, FREE_WORK, MAX_WORK};
 
@@ -367,6 +367,12 @@ pub(super) enum AtEnd {
     Final,
     /// It may yet become one: stretches end before it.
     Open,
+}
+
+/// Whether a text may have an escape of any kind in it: most have none, and one look at them says so.
+pub(super) fn may_have(text: &[u8]) -> bool {
+    let [percent, backslash, entity] = Kind::ALL.map(Kind::mark);
+    memchr3(percent, backslash, entity, text).is_some()
 }
 
 /// The first mark from a place on. Where escapes are, others follow at once.

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::escapes::{self, AtEnd, Before, Kind, Plain, Work, stretches};
 use super::filter::{Filter, Heads};
 use super::forms::{Draft, Form, Misfit, drafts, fit, is_base64};
-use super::limits::{MAX_GUARDED, MAX_LAYERS, MAX_SECRETS, MAX_SLOT, WINDOW};
+use super::limits::{MAX_GUARDED, MAX_LAYERS, MAX_SECRETS, MAX_SLOT, MIN_SECRET, WINDOW};
 
 /// Secrets that can't be guarded.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -238,7 +238,9 @@ impl Guard {
     /// what is found later doesn't depend on them.
     pub(super) fn window(&self, text: &[u8], at_end: AtEnd) -> (Vec<Find>, usize) {
         let mut finds = Vec::new();
-        if self.patterns.is_empty() {
+        // Nothing is longer under its escapes than with them.
+        let short = text.len() < MIN_SECRET && at_end == AtEnd::Final;
+        if self.patterns.is_empty() || short {
             return (finds, text.len());
         }
         let work = Work::new(text);
@@ -263,7 +265,8 @@ impl Guard {
             }
         });
         let mut tail = Tail { settled: text.len(), under: Vec::new() };
-        for kind in Kind::ALL.into_iter().filter(|_| layer < MAX_LAYERS) {
+        let deeper = layer < MAX_LAYERS && escapes::may_have(text);
+        for kind in Kind::ALL.into_iter().filter(|_| deeper) {
             let earlier = before.filter(|before| kind < before.kind);
             let open = stretches(text, kind, self.reach(), at_end, earlier, &mut |plain| {
                 if !plain.tied || !work.take(plain) {

@@ -7,7 +7,7 @@ use aho_corasick::{AhoCorasick, MatchKind, packed};
 use regex::bytes::{Regex, RegexBuilder};
 use serde::Deserialize;
 
-use super::escapes::{AtEnd, Before, Kind, Work, stretches};
+use super::escapes::{self, AtEnd, Before, Kind, Work, stretches};
 use super::limits::{MAX_COMPILED, MAX_LAYERS, MAX_SHAPE, MAX_SHAPES, MAX_SHAPES_FILE, MAX_STARTS, MIN_START, WINDOW};
 
 /// Shapes that can't be used.
@@ -151,6 +151,10 @@ impl Shapes {
 
     /// The first thing in a text that has one of the shapes, as it is or under escapes.
     pub fn scan(&self, text: &[u8]) -> Option<Likeness<'_>> {
+        // Most texts are short, and are read once: where they end is known.
+        if text.len() <= WINDOW {
+            return self.window(text, true, (0, None, &Work::new(text)));
+        }
         let mut sniffer = Sniffer::new(self);
         let mut found = None;
         for piece in text.chunks(WINDOW) {
@@ -163,7 +167,8 @@ impl Shapes {
     fn window(&self, text: &[u8], ends: bool, at: At<'_>) -> Option<Likeness<'_>> {
         let (layer, before, work) = at;
         let mut first = self.look(text, ends);
-        for kind in Kind::ALL.into_iter().filter(|_| layer < MAX_LAYERS) {
+        let deeper = layer < MAX_LAYERS && escapes::may_have(text);
+        for kind in Kind::ALL.into_iter().filter(|_| deeper) {
             let at_end = if ends { AtEnd::Final } else { AtEnd::Open };
             let earlier = before.filter(|before| kind < before.kind);
             stretches(text, kind, MAX_SHAPE, at_end, earlier, &mut |plain| {
