@@ -43,16 +43,16 @@ pub(crate) fn pack(digest: Digest, bytes: &[u8], out: &mut Vec<u8>) -> Result<()
     Ok(())
 }
 
-/// Lays a packed blob into the table.
-pub(crate) fn write(
+/// Lays packed blobs into the table.
+pub(crate) fn write<'a>(
     conn: &Connection,
-    digest: &Digest,
-    size: u64,
-    packed: bool,
-    bytes: &[u8],
+    all: impl IntoIterator<Item = (Digest, u64, bool, &'a [u8])>,
 ) -> Result<(), StoreError> {
-    conn.prepare_cached("INSERT OR IGNORE INTO blobs (digest, size, packed, bytes) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![digest.0, size.cast_signed(), packed, bytes])?;
+    let mut insert =
+        conn.prepare_cached("INSERT OR IGNORE INTO blobs (digest, size, packed, bytes) VALUES (?1, ?2, ?3, ?4)")?;
+    for (digest, size, packed, bytes) in all {
+        insert.execute(params![digest.0, size.cast_signed(), packed, bytes])?;
+    }
     Ok(())
 }
 

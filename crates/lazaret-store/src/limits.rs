@@ -17,6 +17,9 @@ pub(crate) const MAX_RECENT_MAIL: usize = 16 << 20;
 /// Batches in one transaction. More would make the first of them wait for no further gain.
 pub const MAX_GROUP: usize = 256;
 
+/// As many batches that wait when a group is written make a crowd, for which the clerk is called. One alone writes itself.
+pub(crate) const CROWD: usize = 2;
+
 /// One blob. Components are the largest; an image is pages.
 pub const MAX_BLOB: usize = 256 << 20;
 
@@ -32,9 +35,9 @@ pub(crate) const MAX_EXPANSION: usize = 255;
 /// Connections kept open for reading. More threads than this may read; the others open one and close it again.
 pub(crate) const IDLE_READERS: usize = 4;
 
-/// Frames in SQLite's write-ahead log after which it is carried over into the database: 16 MiB of pages.
+/// Frames in SQLite's write-ahead log after which it is carried over into the database: 32 MiB of pages.
 /// What is written again and again is carried over once.
-pub(crate) const CARRY_OVER: u32 = 4_000;
+pub(crate) const CARRY_OVER: u32 = 8_000;
 
 /// The redo log goes back to its beginning here. So much can at most be on disk and not yet safe in the database, but for
 /// a single commit that is larger.
@@ -52,17 +55,17 @@ pub(crate) const LOG_STEP_AFTER: u64 = 4;
 
 /// Commits that wait to be laid into the tables. When there are more, committers wait: who reads has to wait for all of
 /// them.
-pub(crate) const MAX_PENDING: usize = 512;
+pub(crate) const MAX_PENDING: usize = 1_024;
 
 /// Commits that are laid into the tables in one transaction.
-pub(crate) const MAX_APPLIED: usize = 256;
+pub(crate) const MAX_APPLIED: usize = 512;
 
 /// How long commits may be left waiting so that more of them share a transaction. Nobody waits for them meanwhile: who
 /// does cuts it short.
-pub(crate) const LINGER: Duration = Duration::from_millis(50);
+pub(crate) const LINGER: Duration = Duration::from_millis(100);
 
 /// As many commits are worth a transaction at once.
-pub(crate) const LINGER_UP_TO: usize = 256;
+pub(crate) const LINGER_UP_TO: usize = 512;
 
 /// After the tables could not be written, the next attempt comes this much later, or when somebody waits for it.
 pub(crate) const RETRY: Duration = Duration::from_millis(200);

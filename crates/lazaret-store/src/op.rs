@@ -116,6 +116,14 @@ impl<'a> Op<'a> {
         }
     }
 
+    /// Name, size, whether it is packed, and bytes, if it is a blob.
+    pub(crate) fn blob(&self) -> Option<(Digest, u64, bool, &'a [u8])> {
+        match *self {
+            Self::Blob { digest, size, packed, bytes } => Some((digest, size, packed, bytes)),
+            _ => None,
+        }
+    }
+
     fn read(rest: &mut Rest<'a>) -> Option<Self> {
         Some(match rest.byte()? {
             1 => {

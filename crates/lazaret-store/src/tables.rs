@@ -87,6 +87,7 @@ impl Tables {
             }
         }
         rows.iter().try_for_each(|(name, row)| agents::put(&self.conn, name, row))?;
+        self.blobs(&steps)?;
         for (commit, steps) in commits.iter().zip(&steps) {
             if commit.number != self.head.applied + 1 {
                 return Err(unreadable());
@@ -99,10 +100,19 @@ impl Tables {
         self.run("COMMIT")
     }
 
+    /// Lays the blobs of all commits into the table, in the order of their names: those are random, and one after another they
+    /// would have the index looked through from all over for each.
+    fn blobs(&self, steps: &[Vec<Op<'_>>]) -> Result<(), StoreError> {
+        let mut all: Vec<_> = steps.iter().flatten().filter_map(Op::blob).collect();
+        // What has one name has one content, so it is all the same which of several is kept.
+        all.sort_unstable_by_key(|(digest, ..)| digest.0);
+        all.dedup_by_key(|(digest, ..)| digest.0);
+        blobs::write(&self.conn, all)
+    }
+
     fn step(&mut self, step: &Op<'_>) -> Result<(), StoreError> {
         let conn = &self.conn;
         match *step {
-            Op::Blob { digest, size, packed, bytes } => blobs::write(conn, &digest, size, packed, bytes),
             Op::Entry { bytes } => self.entry(bytes),
             Op::Begin { agent: name } => storage::begin(conn, &agent(name)?),
             Op::Clear { agent: name } => {
@@ -114,7 +124,8 @@ impl Tables {
             Op::Delete { agent: name, key } => storage::delete(conn, &agent(name)?, key),
             Op::Enqueue { agent: name, id, message } => mailbox::put(conn, &agent(name)?, id, message),
             Op::Dequeue { agent: name, id } => mailbox::take(conn, &agent(name)?, id),
-            Op::Row { .. } => Ok(()),
+            // Written before.
+            Op::Row { .. } | Op::Blob { .. } => Ok(()),
             Op::End(end) => self.end(&end),
         }
     }

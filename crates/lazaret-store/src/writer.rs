@@ -1,15 +1,16 @@
-//! Group commit without a thread of its own: whoever waits first writes for everybody who has queued, and those who come
-//! meanwhile make the next group. A lone caller so pays for no hand-over between threads.
+//! Group commit. Whoever waits first writes for everybody who has queued, and those who come meanwhile make the next group:
+//! a lone caller so pays for no hand-over between threads. Where several wait when a group is written, a thread of its own
+//! goes on, the clerk: its next flush begins at once, and not when a caller that has slept gets a processor.
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
-use crate::batch::{Done, Placed, Prepared};
+use crate::batch::{Placed, Prepared};
 use crate::desk::{Answer, Desk};
 use crate::error::StoreError;
-use crate::limits::{MAX_COMMIT, MAX_GROUP};
+use crate::limits::{CROWD, MAX_COMMIT, MAX_GROUP};
 use crate::pending::Applier;
 
 /// The way to the desk.
@@ -23,15 +24,22 @@ struct Line {
     state: Mutex<State>,
     /// For those who wait for no batch of their own.
     moved: Condvar,
+    /// For the clerk.
+    called: Condvar,
 }
 
 struct State {
     queue: VecDeque<(Prepared, Arc<Slot>)>,
     desk: Place,
+    clerk: Option<JoinHandle<()>>,
+    /// Nobody comes any more: somebody waits until the line is empty.
+    closing: bool,
 }
 
 enum Place {
     Free(Box<Desk>),
+    /// For the clerk, who was called.
+    Kept(Box<Desk>),
     Taken,
     Gone,
 }
@@ -39,18 +47,44 @@ enum Place {
 /// Where an answer is left. Each has its own way to be told: to wake everybody for what concerns one costs more than a turn.
 #[derive(Default)]
 struct Slot {
-    answer: Mutex<Option<Answer>>,
-    /// Told, with the line's state, of the answer, and of a desk that is free.
-    told: Condvar,
-    /// Somebody waits for it. Changes only with the line's state in hand.
-    awaited: AtomicBool,
+    told: Mutex<Told>,
+    bell: Condvar,
+}
+
+#[derive(Default)]
+struct Told {
+    answer: Option<Answer>,
+    /// The desk is free, or gone.
+    look: bool,
+    /// Somebody waits for it, or will.
+    awaited: bool,
+    asleep: bool,
 }
 
 impl Slot {
-    fn tell(&self) {
-        if self.awaited.load(Ordering::Relaxed) {
-            self.told.notify_one();
+    fn tell(&self, change: impl FnOnce(&mut Told)) {
+        let mut told = lock(&self.told);
+        change(&mut told);
+        let asleep = std::mem::take(&mut told.asleep);
+        drop(told);
+        // Whoever is awake looks by itself, and to wake is a call of the kernel.
+        if asleep {
+            self.bell.notify_one();
         }
+    }
+
+    /// Waits to be told something.
+    fn wait(&self) {
+        let mut told = lock(&self.told);
+        while told.answer.is_none() && !told.look {
+            told.asleep = true;
+            told = self.bell.wait(told).unwrap_or_else(PoisonError::into_inner);
+        }
+        told.look = false;
+    }
+
+    fn answer(&self) -> Option<Answer> {
+        lock(&self.told).answer.take()
     }
 }
 
@@ -79,7 +113,7 @@ impl Ticket {
 
     /// As [`Self::wait`], and tells the numbers of messages too.
     pub fn finish(self) -> Answer {
-        self.line.serve(Some(&self.slot), &mut || {})
+        self.line.serve(&self.slot, &mut || {})
     }
 
     /// As [`Self::wait`]. `meanwhile` is something that would have to be done afterwards anyway: it is called once or not at
@@ -91,102 +125,193 @@ impl Ticket {
                 meanwhile();
             }
         };
-        self.line.serve(Some(&self.slot), &mut once).map(|done| done.entries)
+        self.line.serve(&self.slot, &mut once).map(|done| done.entries)
     }
 }
 
-/// Sits at the desk; whatever happens there, nobody is left waiting.
+/// Sits at the desk. If it is not left in order, the desk is gone, and nobody is left waiting for it.
 struct Sitting<'a> {
     line: &'a Line,
-    desk: Option<Box<Desk>>,
     /// Of those whose batches are written.
     slots: &'a [Arc<Slot>],
+    in_order: bool,
 }
 
 impl Drop for Sitting<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.line.state);
-        state.desk = self.desk.take().map_or(Place::Gone, Place::Free);
-        self.slots.iter().for_each(|slot| slot.tell());
-        let mut waiting = state.queue.iter().filter(|(_, slot)| slot.awaited.load(Ordering::Relaxed));
-        match state.desk {
-            // One of them writes for all.
-            Place::Free(_) => waiting.next().into_iter().for_each(|(_, slot)| slot.tell()),
-            _ => waiting.for_each(|(_, slot)| slot.tell()),
+        if self.in_order {
+            return;
         }
+        let mut state = lock(&self.line.state);
+        state.desk = Place::Gone;
+        let waiting = state.queue.iter().map(|(_, slot)| slot);
+        waiting.chain(self.slots).for_each(|slot| slot.tell(|told| told.look = true));
         self.line.moved.notify_all();
     }
 }
 
+/// What is written next, of those in line.
+fn next_group(queue: &mut VecDeque<(Prepared, Arc<Slot>)>) -> (Vec<Prepared>, Vec<Arc<Slot>>) {
+    // One that is too large for a commit fails alone.
+    let mut room = MAX_COMMIT / 2;
+    let fits = |(batch, _): &(Prepared, Arc<Slot>)| {
+        room = room.saturating_sub(batch.size());
+        room > 0
+    };
+    let many = queue.iter().take(MAX_GROUP).map(fits).take_while(|fits| *fits).count();
+    let many = many.max(1).min(queue.len());
+    queue.drain(..many).unzip()
+}
+
 impl Line {
-    /// Waits for an answer, writing groups oneself as long as the desk is free. Without a slot: until nobody waits.
-    fn serve(&self, slot: Option<&Slot>, meanwhile: &mut dyn FnMut()) -> Answer {
-        let mut state = lock(&self.state);
+    /// Waits for an answer, writing a group oneself if the desk is free.
+    fn serve(self: &Arc<Self>, slot: &Slot, meanwhile: &mut dyn FnMut()) -> Answer {
         loop {
-            if let Some(answer) = slot.and_then(|slot| lock(&slot.answer).take()) {
+            let mut state = lock(&self.state);
+            if let Some(answer) = slot.answer() {
                 return answer;
-            }
-            if slot.is_none() && state.queue.is_empty() && !matches!(state.desk, Place::Taken) {
-                return Ok(Done::default());
             }
             match std::mem::replace(&mut state.desk, Place::Taken) {
                 Place::Free(desk) => {
-                    // One that is too large for a commit fails alone.
-                    let mut room = MAX_COMMIT / 2;
-                    let fits = |batch: &Prepared| {
-                        room = room.saturating_sub(batch.size());
-                        room > 0
-                    };
-                    let many = state.queue.iter().take(MAX_GROUP).map(|(batch, _)| batch).map(fits).take_while(|f| *f);
-                    let many = many.count().max(1).min(state.queue.len());
-                    let (group, slots): (Vec<_>, Vec<_>) = state.queue.drain(..many).unzip();
+                    let (group, slots) = next_group(&mut state.queue);
                     drop(state);
-                    self.sit(desk, group, &slots, meanwhile);
-                    state = lock(&self.state);
-                }
-                Place::Taken => {
-                    drop(state);
-                    meanwhile();
-                    state = lock(&self.state);
-                    // What was waited for may have come meanwhile: then there is nothing more to be told of.
-                    let answered = slot.is_some_and(|slot| lock(&slot.answer).is_some());
-                    if !answered && matches!(state.desk, Place::Taken) {
-                        state = self.wait(state, slot);
-                    }
+                    let desk = self.sit(desk, group, &slots, meanwhile);
+                    self.leave(desk);
                 }
                 Place::Gone => {
                     state.desk = Place::Gone;
                     return Err(StoreError::Closed);
                 }
+                taken => {
+                    state.desk = taken;
+                    lock(&slot.told).awaited = true;
+                    drop(state);
+                    meanwhile();
+                    slot.wait();
+                }
             }
         }
     }
 
-    /// Waits to be told something.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>, slot: Option<&Slot>) -> MutexGuard<'a, State> {
-        let Some(slot) = slot else { return self.moved.wait(state).unwrap_or_else(PoisonError::into_inner) };
-        slot.awaited.store(true, Ordering::Relaxed);
-        let state = slot.told.wait(state).unwrap_or_else(PoisonError::into_inner);
-        slot.awaited.store(false, Ordering::Relaxed);
-        state
-    }
-
-    fn sit(&self, desk: Box<Desk>, group: Vec<Prepared>, slots: &[Arc<Slot>], meanwhile: &mut dyn FnMut()) {
-        // While the desk works it is out of the sitting: if it doesn't come back, it is gone.
-        let mut sitting = Sitting { line: self, desk: None, slots };
-        let mut desk = desk;
+    /// Writes a group.
+    fn sit(
+        &self,
+        mut desk: Box<Desk>,
+        group: Vec<Prepared>,
+        slots: &[Arc<Slot>],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Box<Desk> {
+        let mut sitting = Sitting { line: self, slots, in_order: false };
         let answers = desk.commit(group, meanwhile);
         for (slot, answer) in slots.iter().zip(answers) {
-            *lock(&slot.answer) = Some(answer);
+            slot.tell(|told| told.answer = Some(answer));
         }
-        sitting.desk = Some(desk);
+        sitting.in_order = true;
+        desk
+    }
+
+    /// Leaves the desk to the clerk where there is a crowd, and otherwise to whoever waits.
+    fn leave(self: &Arc<Self>, desk: Box<Desk>) {
+        let mut state = lock(&self.state);
+        if state.queue.len() >= CROWD && self.has_clerk(&mut state) {
+            state.desk = Place::Kept(desk);
+            drop(state);
+            self.called.notify_one();
+        } else {
+            self.leave_free(state, desk);
+        }
+    }
+
+    fn leave_free(&self, mut state: MutexGuard<'_, State>, desk: Box<Desk>) {
+        state.desk = Place::Free(desk);
+        // One of them writes for all.
+        let next = state.queue.iter().map(|(_, slot)| slot).find(|slot| lock(&slot.told).awaited).cloned();
+        let closing = state.closing;
+        drop(state);
+        if let Some(next) = next {
+            next.tell(|told| told.look = true);
+        }
+        if closing {
+            self.moved.notify_all();
+        }
+    }
+
+    /// Whether there is a clerk; it comes when it is needed first.
+    fn has_clerk(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.clerk.is_none() && !state.closing {
+            let line = Arc::clone(self);
+            let thread = std::thread::Builder::new().name("lazaret-log".into());
+            state.clerk = thread.spawn(move || line.work()).ok();
+        }
+        state.clerk.is_some()
+    }
+
+    /// The clerk: writes groups for as long as anybody is in line.
+    fn work(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            match std::mem::replace(&mut state.desk, Place::Taken) {
+                Place::Kept(mut desk) => {
+                    while !state.queue.is_empty() {
+                        let (group, slots) = next_group(&mut state.queue);
+                        drop(state);
+                        desk = self.sit(desk, group, &slots, &mut || {});
+                        state = lock(&self.state);
+                    }
+                    self.leave_free(state, desk);
+                    state = lock(&self.state);
+                }
+                Place::Gone => {
+                    state.desk = Place::Gone;
+                    return;
+                }
+                other => {
+                    state.desk = other;
+                    state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Writes what is in line and takes the desk away, if it is still there.
+    fn close(&self) -> Option<Box<Desk>> {
+        let mut state = lock(&self.state);
+        state.closing = true;
+        let desk = loop {
+            match std::mem::replace(&mut state.desk, Place::Taken) {
+                Place::Free(desk) if state.queue.is_empty() => break Some(desk),
+                Place::Free(desk) => {
+                    let (group, slots) = next_group(&mut state.queue);
+                    drop(state);
+                    let desk = self.sit(desk, group, &slots, &mut || {});
+                    state = lock(&self.state);
+                    state.desk = Place::Free(desk);
+                }
+                Place::Gone => break None,
+                taken => {
+                    state.desk = taken;
+                    state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        };
+        // INVARIANT: nobody's batch is in line, so nobody waits for one.
+        state.desk = Place::Gone;
+        let clerk = state.clerk.take();
+        drop(state);
+        self.called.notify_one();
+        if let Some(clerk) = clerk {
+            // One that broke down has left the desk as gone, and that was told.
+            let _ = clerk.join();
+        }
+        desk
     }
 }
 
 impl Writer {
     pub(crate) fn new(desk: Desk, applier: Applier) -> Self {
-        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)) };
-        Self { line: Arc::new(Line { state: Mutex::new(state), moved: Condvar::new() }), applier }
+        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)), clerk: None, closing: false };
+        let line = Line { state: Mutex::new(state), moved: Condvar::new(), called: Condvar::new() };
+        Self { line: Arc::new(line), applier }
     }
 
     pub(crate) fn queue(&self, batch: Prepared) -> Ticket {
@@ -199,15 +324,10 @@ impl Writer {
 
     /// Writes what is in line, takes the desk away and lays everything into the tables.
     pub(crate) fn close(&mut self) {
-        let _ = self.line.serve(None, &mut || {});
-        let mut state = lock(&self.line.state);
-        let desk = std::mem::replace(&mut state.desk, Place::Gone);
-        // INVARIANT: nobody's batch is in line, so nobody waits for one.
-        drop(state);
-        self.line.moved.notify_all();
+        let desk = self.line.close();
         let tables = self.applier.close();
         // What isn't in the tables, or not safe there, stays in the log, and the next one who opens it finds it.
-        if let (Place::Free(desk), Some(mut tables)) = (desk, tables) {
+        if let (Some(desk), Some(mut tables)) = (desk, tables) {
             desk.pool.close();
             if desk.redo.is_used() && tables.settle().is_ok() {
                 desk.redo.empty();

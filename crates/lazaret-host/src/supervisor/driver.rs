@@ -505,7 +505,10 @@ impl Shared {
             self.hear(&mut state, Event::Mail { agent: to.clone() });
         }
         self.turn_away(&mut state, agent);
-        self.rest.notify_all();
+        // To notify is a call of the kernel even if nobody waits.
+        if state.core.is_draining() {
+            self.rest.notify_all();
+        }
         drop(state);
         strangers.into_iter().for_each(|to| self.look(to));
     }
