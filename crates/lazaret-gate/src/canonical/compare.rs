@@ -391,8 +391,6 @@ impl ser::SerializeStructVariant for Compound<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
-
     use super::*;
     use crate::entry::Entry;
     use crate::record::Judged;
