@@ -41,6 +41,7 @@ fn a_value_has_one_spelling() {
         ("a space", SPELLED.replacen(':', ": ", 1)),
         ("a newline behind", format!("{SPELLED}\n")),
         ("another order", r#"{"bytes":"AAH/","alpha":null,"exact":"18446744073709551615","zeta":7}"#.into()),
+        ("the order of the fields", r#"{"zeta":7,"alpha":null,"bytes":"AAH/","exact":"18446744073709551615"}"#.into()),
         ("an absent option", SPELLED.replace(r#""alpha":null,"#, "")),
         ("an unknown key", SPELLED.replace("}", r#","zz":1}"#)),
         ("a key twice", SPELLED.replace("}", r#","zeta":7}"#)),
@@ -77,7 +78,14 @@ fn a_map_has_one_spelling() {
     {
         assert_eq!(encode(&decode::<Map>(text.as_bytes()).unwrap()).unwrap(), text.as_bytes());
     }
-    for text in [r#"{"a!":2,"a":1}"#, r#"{"ab":3,"a":1}"#, "{\"é\":2,\"a\":1}", r#"{"a":1,"a":1}"#, r#"{"a":01}"#] {
+    for text in [
+        r#"{"a!":2,"a":1}"#,
+        r#"{"ab":3,"a":1}"#,
+        "{\"é\":2,\"a\":1}",
+        r#"{"a":1,"a":1}"#,
+        r#"{"a":01}"#,
+        "{\"\u{fb33}\":0,\"\u{1f600}\":0}",
+    ] {
         assert!(decode::<Map>(text.as_bytes()).is_err(), "{text}");
     }
 }
