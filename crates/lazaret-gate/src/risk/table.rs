@@ -19,24 +19,7 @@ const MAX_TABLE: usize = 256 << 10;
 const FULL: u32 = 1000;
 
 /// Every kind of effect, as rows name them.
-const KINDS: [&str; 16] = [
-    "storage.get",
-    "storage.set",
-    "storage.delete",
-    "storage.list",
-    "log.write",
-    "clock.now",
-    "clock.monotonic",
-    "clock.sleep",
-    "random.bytes",
-    "environment.read",
-    "model.generate",
-    "tools.list",
-    "tools.call",
-    "http.fetch",
-    "agents.send",
-    "secret.use",
-];
+const KINDS: &[&str] = Effect::KINDS;
 
 /// A table that can't be used.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
