@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::blob::Blob;
 use crate::canonical::{Digest, Exact};
 use crate::id::AgentId;
 
@@ -100,12 +101,12 @@ impl Node {
     }
 }
 
-/// The name of a page: nothing if it is all zeros.
-pub fn name_page(page: &[u8; PAGE]) -> Option<Digest> {
+/// A page with its name: nothing if it is all zeros.
+pub fn name_page(page: &[u8; PAGE]) -> Option<Blob<[u8; PAGE]>> {
     // Block by block, so that the processor compares many bytes at once and still stops early.
     let (blocks, _) = page.as_chunks::<64>();
     let zeros = blocks.iter().all(|block| block.iter().fold(0, |all, byte| all | byte) == 0);
-    if zeros { None } else { Some(Digest::of(page)) }
+    (!zeros).then(|| Blob::of(*page))
 }
 
 /// All page names of one memory, updated in place; remembers which nodes are out of date.
@@ -153,16 +154,16 @@ impl PageTree {
         }
     }
 
-    /// Renames the nodes that changed. Returns the memory as an image describes it, and the new nodes' bytes.
-    pub fn seal(&mut self, size: u32) -> (Memory, Vec<(Digest, Vec<u8>)>) {
+    /// Renames the nodes that changed. Returns the memory as an image describes it, and the new nodes.
+    pub fn seal(&mut self, size: u32) -> (Memory, Vec<Blob>) {
         let mut fresh = Vec::new();
         let mut stale = std::mem::take(&mut self.stale);
         stale.sort_unstable();
         stale.dedup();
         for at in stale {
-            let bytes = self.nodes[at].encode();
-            self.names[at] = bytes.as_deref().map(Digest::of);
-            fresh.extend(self.names[at].zip(bytes));
+            let node = self.nodes[at].encode().map(Blob::of);
+            self.names[at] = node.as_ref().map(Blob::digest);
+            fresh.extend(node);
         }
         let used = self.names.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         (Memory { size, nodes: self.names[..used].to_vec() }, fresh)

@@ -9,6 +9,7 @@
 
 pub mod address;
 pub mod approval;
+pub mod blob;
 pub mod budget;
 pub mod bundle;
 pub mod canonical;
@@ -43,6 +44,7 @@ pub mod stages;
 pub mod target;
 pub mod trust;
 
+pub use blob::Blob;
 pub use budget::{Budget, Meter};
 pub use canonical::{Bytes, Digest, Exact};
 pub use effect::Effect;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use lazaret_gate::canonical::{self, Exact};
 use lazaret_gate::image::{Image, Memory, Node, PAGE, PageTree, WASM_PAGE, name_page};
-use lazaret_gate::{Bytes, Digest};
+use lazaret_gate::{Blob, Bytes, Digest};
 use wasmtime::Store;
 
 use crate::limits::MAX_HELD_PAGES;
-use crate::native::heap::{Heap, HeapError, HeapFile};
+use crate::native::heap::{Heap, HeapError, HeapFile, MAX_IDLE_PAGES, Page};
 use crate::turn::Guest;
 
 /// What an agent is, ready to be mapped into its next turn.
@@ -31,9 +31,9 @@ pub struct Change {
 struct MemoryChange {
     /// In 64 KiB pages.
     size: u32,
-    /// Pages that the instance has of its own; those that changed are among them.
-    own: usize,
     pages: Vec<PageChange>,
+    /// Pages that the instance has of its own too, and that are as they were; not all of them if they are many.
+    same: Vec<(u32, Page)>,
 }
 
 #[derive(Debug)]
@@ -41,15 +41,23 @@ struct PageChange {
     index: u32,
     /// What it was called.
     old: Option<Digest>,
-    name: Option<Digest>,
-    bytes: Box<[u8; PAGE]>,
+    page: Page,
+}
+
+fn name(page: &Page) -> Option<Digest> {
+    page.as_ref().map(Blob::digest)
+}
+
+fn bytes(page: &Page) -> &[u8; PAGE] {
+    static ZEROS: [u8; PAGE] = [0; PAGE];
+    page.as_ref().map_or(&ZEROS, Blob::bytes)
 }
 
 /// The pages that one memory of a kept instance has of its own, as the last turn left them. They are the ones that the
 /// kernel calls changed; whether the next turn changes them shows by comparing.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    pages: BTreeMap<u32, Box<[u8; PAGE]>>,
+    pages: BTreeMap<u32, Page>,
     /// In 64 KiB pages.
     size: u32,
     /// Of the last turn: pages that were compared and had not changed.
@@ -88,8 +96,8 @@ pub struct Sealed {
     pub memories: Vec<Memory>,
     /// As the image lists them.
     pub globals: Vec<Vec<Exact>>,
-    /// New nodes and pages by digest.
-    pub blobs: Vec<(Digest, Vec<u8>)>,
+    /// New nodes and pages.
+    pub blobs: Vec<Blob>,
 }
 
 impl Change {
@@ -100,7 +108,12 @@ impl Change {
 
     /// Lets the pages of these heaps stay mapped. The change is then to be written into their sources, or these dropped.
     pub(crate) fn keep_writes(&self, heaps: &[Heap]) {
-        heaps.iter().zip(&self.memories).for_each(|(heap, memory)| heap.keep_writes(memory.own, memory.pages.len()));
+        for (heap, memory) in heaps.iter().zip(&self.memories) {
+            let changed = memory.pages.iter().map(|change| (change.index, change.page.clone()));
+            let mut own: Vec<_> = changed.chain(memory.same.iter().cloned()).collect();
+            own.sort_unstable_by_key(|(index, _)| *index);
+            heap.keep_writes(own, memory.pages.len());
+        }
     }
 
     /// Collects what differs from `before`, or everything if there was nothing.
@@ -113,29 +126,36 @@ impl Change {
     ) -> Result<Self, HeapError> {
         let mut memories = Vec::with_capacity(heaps.len());
         for (at, heap) in heaps.iter().enumerate() {
-            let mut pages = Vec::new();
+            let (mut pages, mut same) = (Vec::new(), Vec::new());
             let mut held = held.as_deref_mut().and_then(|held| held.get_mut(at));
             let mut idle = 0;
-            let candidates = heap.changed_pages(store).pages;
-            let own = candidates.len();
-            for index in candidates {
-                let bytes = heap.page(store, index)?;
-                if held.as_ref().and_then(|held| held.pages.get(&index)).is_some_and(|page| **page == *bytes) {
+            for index in heap.changed_pages(store).pages {
+                let now = heap.page(store, index)?;
+                if held.as_ref().and_then(|held| held.pages.get(&index)).is_some_and(|page| bytes(page) == now) {
                     idle += 1;
                     continue;
                 }
-                let name = name_page(bytes);
                 let old = before.trees.get(at).and_then(|tree| tree.get(index));
-                if name != old {
-                    pages.push(PageChange { index, old, name, bytes: Box::new(*bytes) });
+                // Whoever remembered it may be wrong: that it is called so and has these bytes is proof enough.
+                let stayed = heap.stayed(index).filter(|page| name(page) == old && bytes(page) == now);
+                if let Some(page) = stayed {
+                    same.push((index, page.clone()));
+                    continue;
+                }
+                let page = name_page(now);
+                if name(&page) != old {
+                    pages.push(PageChange { index, old, page });
                 } else if let Some(held) = held.as_mut().filter(|held| held.len() < MAX_HELD_PAGES) {
-                    held.pages.insert(index, Box::new(*bytes));
+                    held.pages.insert(index, page);
+                } else if same.len() <= MAX_IDLE_PAGES {
+                    // With one more than that, none stays.
+                    same.push((index, page));
                 }
             }
             if let Some(held) = held {
                 held.idle = idle;
             }
-            memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, own, pages });
+            memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, pages, same });
         }
         Ok(Self { memories, globals })
     }
@@ -147,7 +167,7 @@ impl State {
     pub fn advance(&mut self, change: &Change) -> Sealed {
         let mut sealed = self.rename(change);
         let pages = change.memories.iter().flat_map(|memory| &memory.pages);
-        sealed.blobs.extend(pages.filter_map(|page| page.name.map(|name| (name, page.bytes.to_vec()))));
+        sealed.blobs.extend(pages.filter_map(|change| change.page.clone().map(Blob::from)));
         sealed
     }
 
@@ -157,8 +177,8 @@ impl State {
         let mut memories = Vec::with_capacity(change.memories.len());
         self.trees.resize_with(change.memories.len(), PageTree::default);
         for (tree, memory) in self.trees.iter_mut().zip(&change.memories) {
-            for page in &memory.pages {
-                tree.set(page.index, page.name);
+            for change in &memory.pages {
+                tree.set(change.index, name(&change.page));
             }
             let (sealed, nodes) = tree.seal(memory.size);
             memories.push(sealed);
@@ -182,17 +202,17 @@ impl State {
         held.resize_with(change.memories.len(), Held::default);
         for (held, memory) in held.iter_mut().zip(change.memories) {
             held.size = memory.size;
-            held.pages.extend(memory.pages.into_iter().map(|page| (page.index, page.bytes)));
+            held.pages.extend(memory.pages.into_iter().map(|change| (change.index, change.page)));
         }
         self.globals = change.globals;
     }
 
     /// Writes what was noted beside the heaps into them.
     pub(crate) fn release(&mut self, held: Vec<Held>) -> Result<(), HeapError> {
-        let page = |(index, bytes)| PageChange { index, old: None, name: None, bytes };
+        let page = |(index, page)| PageChange { index, old: None, page };
         let memory = |held: Held| MemoryChange {
             size: held.size,
-            own: held.len(),
+            same: Vec::new(),
             pages: held.pages.into_iter().map(page).collect(),
         };
         let globals = std::mem::take(&mut self.globals);
@@ -215,8 +235,8 @@ impl State {
                 heap.set_len(len)?;
             }
             heap.expect_writes(memory.pages.iter().map(|page| page.index));
-            for page in memory.pages {
-                heap.write_page(page.index, &page.bytes)?;
+            for change in memory.pages {
+                heap.write_page(change.index, bytes(&change.page))?;
             }
         }
         self.globals = change.globals;

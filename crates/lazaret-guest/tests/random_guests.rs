@@ -21,7 +21,7 @@ use arbitrary::Unstructured;
 use lazaret_gate::canonical::Exact;
 use lazaret_gate::image::{Image, Memory as MemoryImage};
 use lazaret_gate::record::Message;
-use lazaret_gate::{Budget, Digest, Ending, Grants, TapeEntry};
+use lazaret_gate::{Blob, Budget, Digest, Ending, Grants, TapeEntry};
 use lazaret_guest::native::heap::{Creator, Scan};
 use lazaret_guest::state::Sealed;
 use lazaret_guest::{Awake, Change, Engine, Program, Ran, State, Terms, turn};
@@ -146,9 +146,7 @@ impl Seen {
     }
 }
 
-type Blobs = Vec<(Digest, Vec<u8>)>;
-
-fn newborn(program: &Program) -> (State, Blobs) {
+fn newborn(program: &Program) -> (State, Vec<Blob>) {
     let birth = program.birth().expect("what was born once is born again");
     let mut state = State::default();
     let blobs = state.advance(&birth).blobs;
@@ -193,17 +191,21 @@ fn kept(program: &Program) -> Vec<Seen> {
     turns
 }
 
+fn stored(blob: &Blob) -> ([u8; 32], Vec<u8>) {
+    (blob.digest().0, blob.bytes().to_vec())
+}
+
 /// The same turns, with the agent as blobs between them.
 fn asleep(program: &Program) -> Vec<Seen> {
     let (mut state, blobs) = newborn(program);
-    let mut disk: BTreeMap<[u8; 32], Vec<u8>> = blobs.into_iter().map(|(name, bytes)| (name.0, bytes)).collect();
+    let mut disk: BTreeMap<[u8; 32], Vec<u8>> = blobs.iter().map(stored).collect();
     let mut turns = Vec::new();
     for number in 1..=TURNS {
         let (ending, fuel, tape, change) = take_turn(number, |terms, world| turn::run(program, &state, terms, world));
         let sealed = change.as_ref().map(|change| state.advance(change));
         let seen = Seen::new(ending, fuel, tape, sealed.as_ref());
         if let Some(sealed) = sealed {
-            disk.extend(sealed.blobs.into_iter().map(|(name, bytes)| (name.0, bytes)));
+            disk.extend(sealed.blobs.iter().map(stored));
             let image = Image {
                 agent: "random".parse().expect("a lawful name"),
                 component: program.digest(),

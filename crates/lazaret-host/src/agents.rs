@@ -1,11 +1,10 @@
 //! Making agents, and removing them.
 
-use lazaret_gate::canonical;
 use lazaret_gate::grant::EgressMode;
 use lazaret_gate::image::Image;
 use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, CapsSet, EffectClosed, Message, World};
-use lazaret_gate::{AgentId, Budget, Digest, Grants, Labels, Outcome, Slots};
+use lazaret_gate::{AgentId, Blob, Budget, Digest, Grants, Labels, Outcome, Slots};
 use lazaret_guest::State;
 use lazaret_store::{AgentRow, AgentState, Batch, Change};
 
@@ -95,10 +94,9 @@ impl Host {
             memories: sealed.memories,
             globals: sealed.globals,
         };
-        let bytes = canonical::encode(&image)?;
-        let digest = Digest::of(&bytes);
-        changes.extend(sealed.blobs.into_iter().map(|(digest, bytes)| Change::Blob { digest, bytes }));
-        changes.push(Change::Blob { digest, bytes });
+        let image = Blob::of_value(&image)?;
+        let digest = image.digest();
+        changes.extend(sealed.blobs.into_iter().chain([image]).map(Change::Blob));
         state.settle(birth)?;
         Ok((digest, state))
     }

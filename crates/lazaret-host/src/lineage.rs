@@ -10,7 +10,7 @@ use lazaret_gate::image::Image;
 use lazaret_gate::lineage::BIRTHS;
 use lazaret_gate::outcome::Entry;
 use lazaret_gate::record::{AgentForked, AgentRolledBack, Body, Ending, Judged, TurnRecord, World};
-use lazaret_gate::{AgentId, Answer, Digest, Effect, Labels, Outcome, canonical, labels};
+use lazaret_gate::{AgentId, Answer, Blob, Digest, Effect, Labels, Outcome, canonical, labels};
 use lazaret_guest::State;
 use lazaret_store::{AgentRow, AgentState, Batch, Change, NewAgent};
 
@@ -90,10 +90,9 @@ impl Host {
         if let Some(image) = &left.image {
             let (image, state) = self.image_of(from, turn, image)?;
             // The pages are there already; only whose they are is new.
-            let bytes = canonical::encode(&Image { agent: new.clone(), turn: 0, ..image })?;
-            let digest = Digest::of(&bytes);
-            changes.push(Change::Blob { digest, bytes });
-            woken = Some((digest, state));
+            let image = Blob::of_value(&Image { agent: new.clone(), turn: 0, ..image })?;
+            woken = Some((image.digest(), state));
+            changes.push(Change::Blob(image));
         }
         let AgentRow { component, world, engine, grants, budget, caps, slots, .. } = source;
         let image = woken.as_ref().map(|(image, _)| *image);

@@ -13,8 +13,8 @@ use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Message, Stop, Tape
 use lazaret_gate::stages::Purse;
 use lazaret_gate::trust::MailboxClosed;
 use lazaret_gate::{
-    AgentId, Answer, Budget, Caller, Digest, Effect, Executor, Grants, Halt, Journal, Labels, Meter, Outcome, Permit,
-    Ruling, Rulings, Undone, canonical, mediate,
+    AgentId, Answer, Blob, Budget, Caller, Effect, Executor, Grants, Halt, Journal, Labels, Meter, Outcome, Permit,
+    Ruling, Rulings, Undone, mediate,
 };
 use lazaret_guest::World;
 use lazaret_store::{Batch, Change, Store};
@@ -248,9 +248,9 @@ impl Journal for TurnJournal {
             return Ok(());
         }
         let ruling = Some(self.rulings.place(ruling.clone()));
-        let bytes = canonical::encode(&self.rulings.since(self.flushed_rulings))
+        let rulings = Blob::of_value(&self.rulings.since(self.flushed_rulings))
             .map_err(|why| Halt::Unwritten(why.to_string()))?;
-        let judged = Digest::of(&bytes);
+        let judged = rulings.digest();
         let opened = EffectOpened {
             agent: self.agent.clone(),
             turn: self.turn,
@@ -263,7 +263,7 @@ impl Journal for TurnJournal {
             ruling,
         };
         let unfinished = Change::Unfinished { agent: self.agent.clone(), turn: Some(self.turn) };
-        let changes = vec![Change::Blob { digest: judged, bytes }, unfinished];
+        let changes = vec![Change::Blob(rulings), unfinished];
         let batch = Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes };
         if let Err(why) = self.store.commit(batch) {
             self.out = false;

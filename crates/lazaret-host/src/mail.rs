@@ -41,7 +41,7 @@ impl Host {
             let message = self.cut_off(agent, turn)?.message;
             return self.resume(agent, turn).map(|turn| Some((message, turn)));
         }
-        let row = self.ready(agent)?;
+        let row = self.ready(row)?;
         let Some((id, message)) = self.store.mailbox_next(agent)? else { return Ok(None) };
         self.take_turn(&mut slot, row, id, message, Resume::default()).map(|turn| Some((id, turn)))
     }

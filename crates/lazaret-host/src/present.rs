@@ -10,7 +10,7 @@ use lazaret_gate::record::{Body, Cause, RulebookInForce, Stop};
 use lazaret_gate::ruling::Asked;
 use lazaret_gate::stages::Matter;
 use lazaret_gate::trust::{self, Conduct, Score, TrustChange};
-use lazaret_gate::{AgentId, Circumstance, Circumstances, Digest, Halt, Rulebook};
+use lazaret_gate::{AgentId, Blob, Circumstance, Circumstances, Digest, Halt, Rulebook};
 use lazaret_store::{Batch, Change, Store, StoreError};
 
 use crate::acts::Acts;
@@ -108,7 +108,7 @@ impl Station {
         if let Some(book) = &news.book {
             let files = book.files().map(str::to_owned).collect();
             entries.push(Body::RulebookInForce(RulebookInForce { rulebook: book.digest(), files }));
-            changes.push(Change::Blob { digest: book.digest(), bytes: book.bytes().to_vec() });
+            changes.push(Change::Blob(Blob::of(book.bytes())));
         }
         entries.extend(news.events.iter().cloned().map(Body::SwitchChanged));
         entries.extend(news.trust.iter().cloned().map(Body::TrustChanged));

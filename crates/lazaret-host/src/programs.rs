@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use lazaret_gate::record::{Body, ComponentAdmitted};
-use lazaret_gate::{AgentId, Digest};
+use lazaret_gate::{AgentId, Blob, Digest};
 use lazaret_guest::{Admitted, Program};
 use lazaret_store::{Batch, Change};
 
@@ -29,7 +29,7 @@ impl Host {
             world: program.lives(),
             engine: self.engine.digest(),
         };
-        let changes = vec![Change::Blob { digest, bytes: bytes.to_vec() }];
+        let changes = vec![Change::Blob(Blob::of(bytes))];
         self.store.commit(Batch { entries: vec![Body::ComponentAdmitted(entry)], changes })?;
         self.keep_compiled(&digest, &program);
         self.remember(&digest, &program);

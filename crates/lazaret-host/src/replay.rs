@@ -12,7 +12,9 @@ use lazaret_gate::policy::Who;
 use lazaret_gate::record::{Cause, Divergence, Ending, Judged, Stop, TurnRecord, World as Lives};
 use lazaret_gate::refusal::Code;
 use lazaret_gate::stages::Purse;
-use lazaret_gate::{AgentId, Caller, Digest, Effect, Halt, Labels, Meter, Outcome, Rulebook, Rulings, labels, mediate};
+use lazaret_gate::{
+    AgentId, Blob, Caller, Digest, Effect, Halt, Labels, Meter, Outcome, Rulebook, Rulings, labels, mediate,
+};
 use lazaret_guest::{Awake, Change, Engine, Program, State, Terms, World};
 use serde::Serialize;
 
@@ -382,19 +384,13 @@ impl<'a, S: Source> Replayer<'a, S> {
     }
 
     /// Names the first page that differs, if the recorded image is there to compare with.
-    fn image_differs(
-        &self,
-        record: &TurnRecord,
-        actual: &Image,
-        digest: Digest,
-        made: Vec<(Digest, Vec<u8>)>,
-    ) -> Verdict {
-        let nodes: HashMap<Digest, Vec<u8>> = made.into_iter().collect();
+    fn image_differs(&self, record: &TurnRecord, actual: &Image, digest: Digest, made: Vec<Blob>) -> Verdict {
+        let nodes: HashMap<Digest, Blob> = made.into_iter().map(|node| (node.digest(), node)).collect();
         let expected = record.image_after.and_then(|name| self.image(&name).ok());
         let Some(expected) = expected else { return differs("image", &record.image_after, &Some(digest)) };
-        let node = |name: &Digest| {
-            let bytes = nodes.get(name).cloned().or_else(|| self.source.blob(name).ok())?;
-            Node::decode(&bytes)
+        let node = |name: &Digest| match nodes.get(name) {
+            Some(node) => Node::decode(node.bytes()),
+            None => Node::decode(&self.source.blob(name).ok()?),
         };
         let (place, expected, actual) = lazaret_guest::state::first_difference(&expected, actual, node);
         Verdict::Mismatch(Divergence { place, expected, actual })

@@ -9,7 +9,7 @@ use lazaret_gate::ledger::{Account, Amounts, Ask, Caps, Point};
 use lazaret_gate::limits::{MAX_INPUT, MAX_KEY};
 use lazaret_gate::outcome::Entry;
 use lazaret_gate::record::{Body, Ending, InDoubt, Judged, Message, TurnRecord};
-use lazaret_gate::{AgentId, Digest, Halt, Rulings, labels};
+use lazaret_gate::{AgentId, Blob, Digest, Halt, Rulings, labels};
 use lazaret_guest::{Leftover, Ran, State, Terms, turn};
 use lazaret_store::{AgentRow, AgentState, Batch, Change, Placed};
 
@@ -43,8 +43,9 @@ impl Host {
         let slot = self.slot(agent);
         let mut slot = lock(&slot);
         self.running()?;
-        self.trusted(&self.known(agent)?)?;
-        let row = self.ready(agent)?;
+        let row = self.known(agent)?;
+        self.trusted(&row)?;
+        let row = self.ready(row)?;
         self.take_turn(&mut slot, row, 0, message, Resume::default())
     }
 
@@ -68,7 +69,7 @@ impl Host {
                     continue;
                 }
                 idle = false;
-                let row = self.ready(&row.agent)?;
+                let row = self.ready(self.known(&row.agent)?)?;
                 // Not before: a turn that was cut off and is over now may have answered the oldest message.
                 let Some((id, message)) = self.store.mailbox_next(&row.agent)? else { continue };
                 turns.push(self.take_turn(&mut slot, row, id, message, Resume::default())?);
@@ -79,17 +80,16 @@ impl Host {
         }
     }
 
-    /// An agent that can take a turn now.
-    pub(crate) fn ready(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
-        let row = self.known(agent)?;
-        self.check_engine(agent, &row.engine)?;
+    /// An agent, if it can take a turn now.
+    pub(crate) fn ready(&self, row: AgentRow) -> Result<AgentRow, HostError> {
+        self.check_engine(&row.agent, &row.engine)?;
         match (row.state, row.unfinished) {
-            (AgentState::Quarantined, _) => Err(self.quarantined(agent)?),
-            (AgentState::InDoubt, Some(turn)) => Err(self.in_doubt(agent, turn)?),
+            (AgentState::Quarantined, _) => Err(self.quarantined(&row.agent)?),
+            (AgentState::InDoubt, Some(turn)) => Err(self.in_doubt(&row.agent, turn)?),
             (_, Some(turn)) => {
                 // The turn was cut off and nobody has taken it up since the data root was opened.
-                self.resume(agent, turn)?;
-                self.known(agent)
+                self.resume(&row.agent, turn)?;
+                self.known(&row.agent)
             }
             _ => Ok(row),
         }
@@ -196,9 +196,9 @@ impl Host {
         let (spending, before) = (row.account, row.labels.clone());
         let judged =
             Judged { caps: row.caps, spending, day: traces.at.day, rulings: traces.rulings, labels: Some(before) };
-        let bytes = canonical::encode(&judged)?;
-        let (judged, rulings) = (Digest::of(&bytes), judged.rulings);
-        changes.push(Change::Blob { digest: judged, bytes });
+        let blob = Blob::of_value(&judged)?;
+        let (judged, rulings) = (blob.digest(), judged.rulings);
+        changes.push(Change::Blob(blob));
         let record = TurnRecord {
             agent: row.agent,
             turn: row.turn + 1,
@@ -321,10 +321,9 @@ fn seal_image(
         memories: sealed.memories,
         globals: sealed.globals,
     };
-    let bytes = canonical::encode(&image)?;
-    let digest = Digest::of(&bytes);
-    changes.extend(sealed.blobs.into_iter().map(|(digest, bytes)| Change::Blob { digest, bytes }));
-    changes.push(Change::Blob { digest, bytes });
+    let image = Blob::of_value(&image)?;
+    let digest = image.digest();
+    changes.extend(sealed.blobs.into_iter().chain([image]).map(Change::Blob));
     Ok(digest)
 }
 

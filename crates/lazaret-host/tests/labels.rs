@@ -25,8 +25,8 @@ use lazaret_gate::record::{AgentRolledBack, Body, EffectClosed, EffectOpened, En
 use lazaret_gate::refusal::Code;
 use lazaret_gate::risk::Around;
 use lazaret_gate::{
-    AgentId, Answer, Budget, Bytes, Circumstance, Digest, Effect, Grants, Labels, Outcome, Refusal, Ruling, Rulings,
-    canonical,
+    AgentId, Answer, Blob, Budget, Bytes, Circumstance, Digest, Effect, Grants, Labels, Outcome, Refusal, Ruling,
+    Rulings, canonical,
 };
 use lazaret_host::{Host, HostError, NewAgent, Replayer, Selection, Settings, Source, Turn, Verdict, verify_bundle};
 use lazaret_store::{Batch, Change};
@@ -352,8 +352,8 @@ fn a_turn_that_was_cut_off_leaves_the_same_labels() {
     let effect = Effect::HttpFetch(request);
     let mut rulings = Rulings::default();
     let ruling = Some(rulings.place(ruling_of(&host, &effect, &sent)));
-    let bytes = canonical::encode(&rulings).unwrap();
-    let judged = Digest::of(&bytes);
+    let rulings = Blob::of_value(&rulings).unwrap();
+    let judged = rulings.digest();
     let agent = id("clerk");
     let opened = EffectOpened {
         agent: agent.clone(),
@@ -366,8 +366,7 @@ fn a_turn_that_was_cut_off_leaves_the_same_labels() {
         effect,
         ruling,
     };
-    let changes =
-        vec![Change::Blob { digest: judged, bytes }, Change::Unfinished { agent: agent.clone(), turn: Some(1) }];
+    let changes = vec![Change::Blob(rulings), Change::Unfinished { agent: agent.clone(), turn: Some(1) }];
     host.store().commit(Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes }).unwrap();
     let response = Response { status: 200, headers: Vec::new(), body: "hi".into() };
     let closed = EffectClosed { agent, turn: 1, number: 0, outcome: Outcome::Done(Answer::Response(response)) };

@@ -18,9 +18,7 @@ use lazaret_gate::ledger::Caps;
 use lazaret_gate::policy::{Facts, Request, Who};
 use lazaret_gate::record::{Body, EffectClosed, EffectOpened, Ending, Message, TapeEntry};
 use lazaret_gate::risk::Around;
-use lazaret_gate::{
-    AgentId, Answer, Budget, Bytes, Circumstance, Digest, Effect, Grants, Outcome, Ruling, Rulings, canonical,
-};
+use lazaret_gate::{AgentId, Answer, Blob, Budget, Bytes, Circumstance, Effect, Grants, Outcome, Ruling, Rulings};
 use lazaret_host::{Host, HostError, NewAgent, Settings, Turn};
 use lazaret_store::{Batch, Change};
 use tempfile::TempDir;
@@ -83,8 +81,8 @@ fn cut_off(host: &Host, mailbox: u64, text: &str, effect: Effect, tape: Vec<Tape
     let number = u32::try_from(tape.len()).unwrap();
     let mut rulings = Rulings::default();
     let ruling = Some(rulings.place(ruling_of(host, turn, &effect)));
-    let bytes = canonical::encode(&rulings).unwrap();
-    let judged = Digest::of(&bytes);
+    let rulings = Blob::of_value(&rulings).unwrap();
+    let judged = rulings.digest();
     let opened = EffectOpened {
         agent: name(),
         turn,
@@ -96,7 +94,7 @@ fn cut_off(host: &Host, mailbox: u64, text: &str, effect: Effect, tape: Vec<Tape
         effect,
         ruling,
     };
-    let changes = vec![Change::Blob { digest: judged, bytes }, Change::Unfinished { agent: name(), turn: Some(turn) }];
+    let changes = vec![Change::Blob(rulings), Change::Unfinished { agent: name(), turn: Some(turn) }];
     host.store().commit(Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes }).unwrap();
 }
 

@@ -21,7 +21,7 @@ use lazaret_gate::record::{Body, EffectOpened, Ending, Message, TapeEntry};
 use lazaret_gate::refusal::{Code, Layer};
 use lazaret_gate::risk::Around;
 use lazaret_gate::{
-    AgentId, Answer, Budget, Bytes, Circumstance, Digest, Effect, Grants, Outcome, Refusal, Ruling, Rulings, canonical,
+    AgentId, Answer, Blob, Budget, Bytes, Circumstance, Effect, Grants, Outcome, Refusal, Ruling, Rulings,
 };
 use lazaret_host::{Host, NewAgent, Selection, Settings, Turn, Verdict};
 use lazaret_store::vault::{Binding, Cost, Form, Holder, Name, Scope, Secret, Source, Unlock, Vault};
@@ -331,11 +331,11 @@ fn a_turn_cut_off_in_the_middle_goes_on_with_its_secret() {
     let ruling = Some(rulings.place(ruling_of(&host, &effect)));
     let outcome = Outcome::Done(Answer::Handle("lazaret-secret:git".into()));
     let tape = vec![TapeEntry { effect: using, outcome, ruling: first }];
-    let bytes = canonical::encode(&rulings).unwrap();
-    let judged = Digest::of(&bytes);
+    let rulings = Blob::of_value(&rulings).unwrap();
+    let judged = rulings.digest();
     let input = Some(message(&with_git(&url)));
     let opened = EffectOpened { agent: agent(), turn: 1, message: 0, input, number: 1, tape, judged, effect, ruling };
-    let changes = vec![Change::Blob { digest: judged, bytes }, Change::Unfinished { agent: agent(), turn: Some(1) }];
+    let changes = vec![Change::Blob(rulings), Change::Unfinished { agent: agent(), turn: Some(1) }];
     host.store().commit(Batch { entries: vec![Body::EffectOpened(Box::new(opened))], changes }).unwrap();
     let recovered = host.recover().unwrap();
     let [turn] = recovered.finished.as_slice() else { panic!("{recovered:?}") };

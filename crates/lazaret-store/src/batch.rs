@@ -5,7 +5,7 @@ use lazaret_gate::ledger::{Account, Caps};
 use lazaret_gate::limits::MAX_ENTRY;
 use lazaret_gate::record::{Body, Message};
 use lazaret_gate::trust::{Conduct, TrustEvent};
-use lazaret_gate::{AgentId, Digest, Labels, canonical};
+use lazaret_gate::{AgentId, Blob, Digest, Labels, canonical};
 
 use crate::agents::{AgentState, NewAgent, Rows, Source, Touched};
 use crate::error::StoreError;
@@ -27,12 +27,7 @@ pub struct Batch {
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Keeps bytes by their digest. Those that are there already stay as they are.
-    Blob {
-        /// Their name.
-        digest: Digest,
-        /// The bytes.
-        bytes: Vec<u8>,
-    },
+    Blob(Blob),
     /// Makes an agent. Its name must never have been used.
     CreateAgent(Box<NewAgent>),
     /// An agent's turn is over.
@@ -251,7 +246,7 @@ impl Prepared {
         let (mut blobs, mut changes, mut wants_checkpoint) = (Vec::new(), Vec::with_capacity(2), false);
         for change in all {
             match change {
-                Change::Blob { digest, bytes } => blobs::pack(digest, &bytes, &mut blobs)?,
+                Change::Blob(blob) => blobs::pack(&blob, &mut blobs)?,
                 Change::Checkpoint => wants_checkpoint = true,
                 change => changes.push(change),
             }
@@ -458,7 +453,7 @@ fn make(
             Op::Dequeue { agent: agent.as_str(), id: message }.write(out);
         }
         // Taken out before: when the batch was prepared, or by whoever calls this.
-        Change::Blob { .. } | Change::Checkpoint | Change::Enqueue { .. } | Change::Deliver { .. } => {}
+        Change::Blob(_) | Change::Checkpoint | Change::Enqueue { .. } | Change::Deliver { .. } => {}
     }
     Ok(())
 }

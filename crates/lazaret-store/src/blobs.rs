@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use lazaret_gate::Digest;
+use lazaret_gate::{Blob, Digest};
 use lz4_flex::block::CompressTable;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -15,13 +15,11 @@ thread_local! {
     static PACKER: RefCell<(CompressTable, Vec<u8>)> = RefCell::default();
 }
 
-/// Checks a blob's name and adds it to a commit, compressed if that makes it smaller. Done on the caller's thread.
-pub(crate) fn pack(digest: Digest, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), StoreError> {
+/// Adds a blob to a commit, compressed if that makes it smaller. Done on the caller's thread.
+pub(crate) fn pack(blob: &Blob, out: &mut Vec<u8>) -> Result<(), StoreError> {
+    let (digest, bytes) = (blob.digest(), blob.bytes());
     if bytes.len() > MAX_BLOB {
         return Err(StoreError::bad(format!("a blob of {} bytes; the most is {MAX_BLOB}", bytes.len())));
-    }
-    if Digest::of(bytes) != digest {
-        return Err(StoreError::bad(format!("the blob called {digest} is another one")));
     }
     let size = bytes.len() as u64;
     if bytes.len() < MIN_PACKED {
@@ -60,10 +58,14 @@ pub(crate) fn has(conn: &Connection, digest: &Digest) -> Result<bool, StoreError
     Ok(conn.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?.exists([digest.0])?)
 }
 
-pub(crate) fn get(conn: &Connection, digest: &Digest) -> Result<Vec<u8>, StoreError> {
+/// Blobs in the order asked.
+pub(crate) fn get(conn: &Connection, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut query = conn.prepare_cached("SELECT size, packed, bytes FROM blobs WHERE digest = ?1")?;
-    let found = query.query_row([digest.0], |row| Ok(unpack(digest, row, 0))).optional()?;
-    found.unwrap_or(Err(StoreError::NoSuchBlob { digest: *digest }))
+    let mut blob = |digest: &Digest| {
+        let found = query.query_row([digest.0], |row| Ok(unpack(digest, row, 0))).optional()?;
+        found.unwrap_or(Err(StoreError::NoSuchBlob { digest: *digest }))
+    };
+    digests.iter().map(&mut blob).collect()
 }
 
 fn unpack(digest: &Digest, row: &rusqlite::Row<'_>, first: usize) -> Result<Vec<u8>, StoreError> {

@@ -117,12 +117,13 @@ impl Reader {
 
     /// The bytes with this digest.
     pub fn blob(&self, digest: &Digest) -> Result<Vec<u8>, StoreError> {
-        self.tables()?.glance(|conn| blobs::get(conn, digest))
+        let found = self.tables()?.glance(|conn| blobs::get(conn, &[*digest]))?;
+        found.into_iter().next().ok_or(StoreError::NoSuchBlob { digest: *digest })
     }
 
     /// Many of them, in the order asked: one state, one connection.
     pub fn blobs(&self, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
-        self.tables()?.read(|conn| digests.iter().map(|digest| blobs::get(conn, digest)).collect())
+        self.tables()?.read(|conn| blobs::get(conn, digests))
     }
 
     /// Whether there are such bytes.

@@ -190,11 +190,11 @@ impl Sleeper {
             if name.is_some() {
                 keeper.put(page.to_vec());
             }
-            self.tree.set(index, name);
+            self.tree.set(index, name.map(|page| page.digest()));
         }
         let (memory, fresh) = self.tree.seal(self.size);
-        for (_, bytes) in fresh {
-            keeper.put(bytes);
+        for node in fresh {
+            keeper.put(node.bytes().to_vec());
         }
         let image = Image {
             agent: self.created.agent.clone(),

@@ -9,6 +9,7 @@
 
 use super::pagemap::Pagemap;
 use super::region::{Plan, Region};
+use lazaret_gate::Blob;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, ftruncate, memfd_create};
 use rustix::io::{Errno, pread, pwrite, retry_on_intr};
@@ -23,6 +24,9 @@ use wasmtime::{
 
 /// The unit in which changes are tracked, stored and hashed.
 pub const PAGE: usize = 4096;
+
+/// A page's bytes with their name; none if they are all zeros.
+pub type Page = Option<Blob<[u8; PAGE]>>;
 
 /// The unit in which guests grow their memory.
 pub const WASM_PAGE: usize = 64 * 1024;
@@ -309,14 +313,20 @@ impl Heap {
         Changed { pages: numbers.map(|number| number as u32).collect(), scan }
     }
 
-    /// Lets the pages of its own stay where they are for the next turn on this thread, if they are few. `own` is how many it
-    /// has, and `changed` how many of them differ from the source.
+    /// Lets the pages of its own stay where they are for the next turn on this thread, if they are few. `own` are all that it
+    /// has, ascending, and `changed` is how many of them differ from the source.
     ///
     /// The caller's word: the next changes that its source sees are these very pages, each once, or it sees none ever again.
-    pub(crate) fn keep_writes(&self, own: usize, changed: usize) {
-        if own <= MAX_HOT_PAGES && own - changed.min(own) <= MAX_IDLE_PAGES {
-            self.region.keep_writes(changed as u64);
+    pub(crate) fn keep_writes(&self, own: Vec<(u32, Page)>, changed: usize) {
+        if own.len() <= MAX_HOT_PAGES && own.len() - changed.min(own.len()) <= MAX_IDLE_PAGES {
+            self.region.keep_writes(changed as u64, own);
         }
+    }
+
+    /// What stood in a page when the turn began, if it is one that stayed mapped from the turn before. To compare it is much
+    /// less work than to name it.
+    pub(crate) fn stayed(&self, index: u32) -> Option<&Page> {
+        self.region.stayed(index)
     }
 
     /// One page as it is now, without a copy.

@@ -6,14 +6,14 @@
 //! ```
 //! The whole is reserved once, so the base never moves; growing only opens more of what is reserved.
 
-use super::heap::{HeapFile, PAGE, WASM_PAGE};
+use super::heap::{HeapFile, PAGE, Page, WASM_PAGE};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What to reserve and map. All sizes are multiples of the host's page size.
 pub(super) struct Plan {
@@ -45,7 +45,14 @@ pub(super) struct Region {
     kept: AtomicU64,
     /// It began with the pages that its source's last turn wrote.
     warm: bool,
+    /// What stood in these pages when it began.
+    stayed: Vec<Stayed>,
+    /// What stands in its own pages now, for whoever comes next.
+    staying: OnceLock<Vec<Stayed>>,
 }
+
+/// A page by its number.
+pub(super) type Stayed = (u32, Page);
 
 // SAFETY: the pointer is to a mapping that this value owns, valid in every thread; the size is atomic. Access to the
 // bytes is not offered here: `LinearMemory` and `Heap` say when it is allowed.
@@ -70,8 +77,9 @@ impl Region {
             && let Some(spare) = Spare::take(file, plan.front, plan.capacity, reserved)
         {
             let warm = spare.version.is_some();
+            let (reservation, stayed) = spare.into_parts();
             let region = Region {
-                reservation: spare.into_reservation(),
+                reservation,
                 reserved,
                 front: plan.front,
                 capacity: plan.capacity,
@@ -79,6 +87,8 @@ impl Region {
                 source: plan.source,
                 kept: AtomicU64::new(0),
                 warm,
+                stayed,
+                staying: OnceLock::new(),
             };
             region.grow(plan.size)?;
             return Ok(region);
@@ -96,6 +106,8 @@ impl Region {
             source: plan.source,
             kept: AtomicU64::new(0),
             warm: false,
+            stayed: Vec::new(),
+            staying: OnceLock::new(),
         };
         // Huge pages would make one written byte look like 512 changed pages. EINVAL is a kernel built without them.
         // SAFETY: advice on a mapping that we own and that holds no data yet.
@@ -170,12 +182,21 @@ impl Region {
         }
     }
 
-    /// Says that every byte that was written here will be in the source after so many more changes of it. The next turn on
-    /// this thread then finds the pages where they are: nothing is given back to the kernel and copied anew.
-    pub(super) fn keep_writes(&self, changes: u64) {
+    /// Says that every byte that was written here will be in the source after so many more changes of it, and which pages
+    /// that are, ascending. The next turn on this thread then finds them where they are: nothing is given back to the kernel
+    /// and copied anew.
+    pub(super) fn keep_writes(&self, changes: u64, pages: Vec<Stayed>) {
         if let Some(file) = &self.source {
             self.kept.store(file.version() + changes + 1, Ordering::Release);
+            // Only the last turn on it says so.
+            let _ = self.staying.set(pages);
         }
+    }
+
+    /// What stood in a page when this began, if that is remembered.
+    pub(super) fn stayed(&self, page: u32) -> Option<&Page> {
+        let at = self.stayed.binary_search_by_key(&page, |(number, _)| *number).ok()?;
+        self.stayed.get(at).map(|(_, page)| page)
     }
 
     /// The address of the memory's byte 0. It never changes.
@@ -209,6 +230,7 @@ impl Drop for Region {
             file,
             len,
             version: self.kept.load(Ordering::Acquire).checked_sub(1),
+            stayed: self.staying.take().unwrap_or_default(),
         };
         // A memory that grew has more behind its file than the next turn would find there.
         if file.is_some() && self.size() == len && (spare.version.is_some() || spare.discard().is_ok()) {
@@ -233,6 +255,8 @@ struct Spare {
     len: usize,
     /// The file's version that has all bytes which lie over it here; none if there are none.
     version: Option<u64>,
+    /// These bytes.
+    stayed: Vec<Stayed>,
 }
 
 /// Spares that a thread keeps. An agent has one or two memories, and its turns mostly follow each other.
@@ -255,7 +279,7 @@ impl Spare {
         if spare.version.is_some_and(|version| version != file.version()) {
             // Another thread has taken a turn since.
             spare.discard().ok()?;
-            spare.version = None;
+            (spare.version, spare.stayed) = (None, Vec::new());
         }
         Some(spare)
     }
@@ -271,8 +295,9 @@ impl Spare {
         unsafe { madvise(base.cast(), self.len, Advice::LinuxDontNeed) }
     }
 
-    fn into_reservation(self) -> NonNull<u8> {
-        std::mem::ManuallyDrop::new(self).reservation
+    fn into_parts(self) -> (NonNull<u8>, Vec<Stayed>) {
+        let mut spare = std::mem::ManuallyDrop::new(self);
+        (spare.reservation, std::mem::take(&mut spare.stayed))
     }
 
     /// Keeps it for this thread's next turns. If the thread is ending, it is dropped instead.

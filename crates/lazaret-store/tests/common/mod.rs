@@ -7,7 +7,7 @@ use std::path::Path;
 
 use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::{AgentCreated, AgentRemoved, EffectClosed, EffectOpened, InDoubt, Message, Reply, World};
-use lazaret_gate::{AgentId, Body, Budget, Digest, Effect, Ending, Grants, Labels, Outcome, TurnRecord};
+use lazaret_gate::{AgentId, Blob, Body, Budget, Digest, Effect, Ending, Grants, Labels, Outcome, TurnRecord};
 use lazaret_store::{Batch, Change, NewAgent, Store};
 
 pub(crate) fn now() -> u64 {
@@ -121,7 +121,7 @@ pub(crate) fn in_doubt(name: &str, turn: u64, number: u32) -> Body {
 }
 
 pub(crate) fn blob(bytes: &[u8]) -> Change {
-    Change::Blob { digest: Digest::of(bytes), bytes: bytes.to_vec() }
+    Change::Blob(Blob::of(bytes))
 }
 
 pub(crate) fn set(name: &str, key: &str, value: &[u8], version: u64) -> Change {
