@@ -23,8 +23,9 @@ pub(crate) const CROWD: usize = 2;
 /// One blob. Components are the largest; an image is pages.
 pub const MAX_BLOB: usize = 256 << 20;
 
-/// Below this, compression costs more than it saves.
-pub(crate) const MIN_PACKED: usize = 64;
+/// Below this, compression costs more than it saves: of a turn, that are its image, the names of its pages and how it was
+/// judged. They would get smaller by a twentieth of what a small agent's turn flushes, in a third of the time that its pages take.
+pub(crate) const MIN_PACKED: usize = 1024;
 
 /// What a thread keeps to compress into: more than a page, less than a component.
 pub(crate) const KEPT_ROOM: usize = 64 << 10;

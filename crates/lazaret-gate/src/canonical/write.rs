@@ -97,6 +97,11 @@ pub(super) fn has_escapes(text: &str) -> bool {
     text.bytes().fold(false, |found, byte| found | (byte < 0x20) | (byte == b'"') | (byte == b'\\'))
 }
 
+/// Whether a text is ASCII with nothing to escape.
+fn is_plain(text: &str) -> bool {
+    text.bytes().fold(true, |plain, byte| plain & (0x20..0x80).contains(&byte) & (byte != b'"') & (byte != b'\\'))
+}
+
 /// What `serde_json` writes canonically by itself: texts and whole numbers.
 fn plain<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), Unwritable> {
     serde_json::to_writer(out, value).map_err(|why| Unwritable(why.to_string()))
@@ -195,14 +200,16 @@ impl<'a> Compound<'a> {
 
     /// A key that is a field's name, which is an identifier for all but a few.
     fn name(&mut self, name: &'static str) -> Result<(), Unwritable> {
-        if !name.is_ascii() || has_escapes(name) {
+        if !is_plain(name) {
             return self.key(name);
         }
+        self.out.reserve(name.len() + 4);
         self.comma();
         let begins = self.out.len();
-        quoted(self.out, name);
-        let colon = self.out.len();
-        self.out.push(b':');
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        let colon = self.out.len() - 1;
         self.fields.push(Field { begins, colon, ends: colon, plain: true });
         Ok(())
     }
