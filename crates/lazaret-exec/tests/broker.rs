@@ -256,6 +256,9 @@ fn a_value_is_not_sent_by_hand_in_any_form() {
     let by_hand = request(URL, &[("authorization", &format!("Bearer {GIT}"))], "");
     assert_eq!(refusal(ask(&mut broker(Safe::new()), by_hand)).code, Code::SecretLeak);
     let shape = format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJ012345");
+    let tangle = ["%25%32%35", "\\u0041", "&amp;amp;", "%5Cx41", "&#x25;41", "\\u0026"].concat().repeat(1_000);
+    let no = refusal(ask(&mut Broker::default(), request(URL, &[("x-note", &tangle)], "")));
+    assert!(no.code == Code::SecretLeak && no.reason.contains("can't be searched for credentials"), "{no}");
     let no = refusal(ask(&mut Broker::default(), request(URL, &[("authorization", &shape)], "")));
     assert!(no.reason.contains("the header `authorization` has something in it that looks like a credential"), "{no}");
     assert!(!no.reason.contains(&shape), "{no}");

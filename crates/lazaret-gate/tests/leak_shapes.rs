@@ -157,3 +157,14 @@ fn a_bad_file_is_refused_whole() {
         Some(BadShapes::Size { what: "shapes", found: MAX_SHAPES + 1, limit: MAX_SHAPES })
     );
 }
+
+/// What was made to take long is not looked at for long, and isn't taken for clean either.
+#[test]
+fn escapes_nested_without_end_are_no_way_past() {
+    let shapes = Shapes::shipped().unwrap();
+    let tokens = ["%25%32%35", "\\\\\\u0041", "&amp;amp;", "%5Cx41", "&#x25;41", "\\u0026"];
+    for count in [6_000, 40_000] {
+        let text: String = tokens.iter().cycle().take(count).copied().collect();
+        assert_eq!(shapes.scan(text.as_bytes()).map(|found| found.shape), Some(Shapes::TANGLED), "{count}");
+    }
+}

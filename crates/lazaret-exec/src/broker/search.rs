@@ -75,6 +75,9 @@ fn part(place: Part<'_>, bytes: &[u8], guard: Option<&Guard>, shapes: &Shapes) -
         return Err(leak(format!("{place} has the value of secret `{}` in it, {}", hit.slot, hit.form)));
     }
     match shapes.scan(bytes) {
+        Some(like) if like.shape == Shapes::TANGLED => {
+            Err(leak(format!("{place} can't be searched for credentials: it is under {}", like.shape)))
+        }
         Some(like) => Err(leak(format!("{place} has something in it that looks like a credential, `{}`", like.shape))),
         None => Ok(()),
     }

@@ -111,6 +111,10 @@ impl Heads {
 }
 
 impl Shapes {
+    /// Stands for a shape where escapes are nested in each other so densely that looking under all of them would take too
+    /// long: nobody knows what is there.
+    pub const TANGLED: &'static str = "more escapes than can be undone";
+
     /// Reads shapes. A key that isn't known, a shape that can't match or one without examples refuses the whole.
     pub fn parse(text: &str) -> Result<Self, BadShapes> {
         over("bytes", text.len(), MAX_SHAPES_FILE)?;
@@ -153,7 +157,7 @@ impl Shapes {
     pub fn scan(&self, text: &[u8]) -> Option<Likeness<'_>> {
         // Most texts are short, and are read once: where they end is known.
         if text.len() <= WINDOW {
-            return self.window(text, true, (0, None, &Work::new(text)));
+            return self.outermost(text, true);
         }
         let mut sniffer = Sniffer::new(self);
         let mut found = None;
@@ -161,6 +165,13 @@ impl Shapes {
             found = found.or(sniffer.push(piece));
         }
         found.or(sniffer.finish())
+    }
+
+    /// The first in a short text with nothing around it, or that it takes too long to look.
+    fn outermost(&self, text: &[u8], ends: bool) -> Option<Likeness<'_>> {
+        let work = Work::new(text);
+        let found = self.window(text, ends, (0, None, &work));
+        found.or_else(|| work.is_over().then_some(Likeness { shape: Self::TANGLED, offset: 0 }))
     }
 
     /// The first in a short text. What isn't known to end within it is left for later unless `ends`.
@@ -172,7 +183,6 @@ impl Shapes {
             let at_end = if ends { AtEnd::Final } else { AtEnd::Open };
             let earlier = before.filter(|before| kind < before.kind);
             stretches(text, kind, MAX_SHAPE, at_end, earlier, &mut |plain| {
-                // What costs more than that is for the guard, which refuses it.
                 if !plain.tied || !work.take(plain) {
                     return;
                 }
@@ -290,9 +300,7 @@ impl<'s> Sniffer<'s> {
     }
 
     fn look(&self, ends: bool) -> Option<Likeness<'s>> {
-        let shapes = self.shapes;
-        shapes
-            .window(&self.kept, ends, (0, None, &Work::new(&self.kept)))
-            .map(|found| Likeness { offset: self.gone + found.offset, ..found })
+        let found = self.shapes.outermost(&self.kept, ends);
+        found.map(|found| Likeness { offset: self.gone + found.offset, ..found })
     }
 }
