@@ -160,11 +160,7 @@ impl Shapes {
             return self.outermost(text, true);
         }
         let mut sniffer = Sniffer::new(self);
-        let mut found = None;
-        for piece in text.chunks(WINDOW) {
-            found = found.or(sniffer.push(piece));
-        }
-        found.or(sniffer.finish())
+        text.chunks(WINDOW).find_map(|piece| sniffer.push(piece)).or_else(|| sniffer.finish())
     }
 
     /// The first in a short text with nothing around it, or that it takes too long to look.
