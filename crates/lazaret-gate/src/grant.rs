@@ -5,6 +5,7 @@ mod origin;
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -147,10 +148,16 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Everything an agent was granted, sorted, each once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(transparent)]
-pub struct Grants(Vec<Grant>);
+/// Everything an agent was granted, sorted, each once. Nobody changes them, and every turn needs several copies, so these
+/// share one list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants(Arc<[Grant]>);
+
+impl Serialize for Grants {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
+}
 
 impl<'de> Deserialize<'de> for Grants {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -175,7 +182,7 @@ impl Grants {
     pub fn new(mut grants: Vec<Grant>) -> Self {
         grants.sort();
         grants.dedup();
-        Self(grants)
+        Self(grants.into())
     }
 
     /// What stays inside the turn and its record: storage, log, clock, random.
@@ -185,7 +192,7 @@ impl Grants {
 
     /// These and more.
     pub fn and(self, more: impl IntoIterator<Item = Grant>) -> Self {
-        Self::new(self.0.into_iter().chain(more).collect())
+        Self::new(self.0.iter().cloned().chain(more).collect())
     }
 
     /// One by one.

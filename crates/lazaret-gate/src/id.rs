@@ -1,13 +1,15 @@
 //! Names that are safe to print, to put in a path and to compare.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::canonical::spelled;
 use crate::limits::MAX_AGENT_ID;
 
-/// An agent's name, unique on its host for ever: the journal speaks of it long after the agent is gone.
+/// An agent's name, unique on its host for ever: the journal speaks of it long after the agent is gone. A turn hands it to
+/// everything that it touches, so copies share the text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AgentId(String);
+pub struct AgentId(Arc<str>);
 
 /// A string that can't name an agent.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -30,7 +32,7 @@ impl TryFrom<String> for AgentId {
         let lawful = text.len() <= MAX_AGENT_ID
             && text.starts_with(|c: char| c.is_ascii_lowercase())
             && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        if lawful { Ok(Self(text)) } else { Err(BadAgentId(text.chars().take(2 * MAX_AGENT_ID).collect())) }
+        if lawful { Ok(Self(text.into())) } else { Err(BadAgentId(text.chars().take(2 * MAX_AGENT_ID).collect())) }
     }
 }
 
@@ -44,7 +46,7 @@ impl std::str::FromStr for AgentId {
 
 impl From<AgentId> for String {
     fn from(id: AgentId) -> Self {
-        id.0
+        id.0.as_ref().to_owned()
     }
 }
 

@@ -104,7 +104,7 @@ impl Account {
 
     /// What of a unit was spent and is reserved on this day.
     pub fn today(&self, unit: Unit, day: u32) -> u64 {
-        let used = if day <= self.day { self.today.used.get(&unit) } else { None };
+        let used = if day <= self.day { self.today.used.get(unit) } else { None };
         used.map_or(0, |used| used.taken())
     }
 
@@ -134,7 +134,7 @@ impl Account {
             for unit in ask.amounts.units() {
                 let (cap, asked) = (caps.cap(period, unit), ask.amounts.of(unit));
                 if cap.is_some() || asked > 0 {
-                    let used = cell.and_then(|cell| cell.used.get(&unit)).copied().unwrap_or_default();
+                    let used = cell.and_then(|cell| cell.used.get(unit)).unwrap_or_default();
                     self.check(caps.at_cap, Place { period, unit, cap }, used, asked)?;
                 }
             }
@@ -343,11 +343,11 @@ impl Account {
             let Some(cell) = self.cell_mut(period, at) else { continue };
             cell.day = day;
             for unit in units.clone() {
-                let mut used = cell.used.get(&unit).copied().unwrap_or_default();
+                let mut used = cell.used.get(unit).unwrap_or_default();
                 let before = used;
                 change(Place { period, unit, cap: caps.cap(period, unit) }, &mut used);
                 if used != before {
-                    cell.used.insert(unit, used);
+                    cell.used.set(unit, used);
                 }
             }
         }

@@ -1,6 +1,5 @@
 //! One line of an account: a unit over a period, against its cap.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -84,7 +83,62 @@ pub(super) struct Cell {
     /// The last day on which something was booked here.
     pub(super) day: u32,
     /// By unit; what isn't here was never used.
-    pub(super) used: BTreeMap<Unit, Used>,
+    pub(super) used: Usage,
+}
+
+/// What was used, by unit: a map, in order. Units are few, and an account is copied several times in a turn, so it is a list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage(Vec<(Unit, Used)>);
+
+impl Usage {
+    fn place(&self, unit: Unit) -> Result<usize, usize> {
+        self.0.binary_search_by_key(&unit, |(unit, _)| *unit)
+    }
+
+    pub(super) fn get(&self, unit: Unit) -> Option<Used> {
+        self.place(unit).ok().map(|at| self.0[at].1)
+    }
+
+    pub(super) fn set(&mut self, unit: Unit, used: Used) {
+        match self.place(unit) {
+            Ok(at) => self.0[at].1 = used,
+            Err(at) => self.0.insert(at, (unit, used)),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Unit, Used)> {
+        self.0.iter().copied()
+    }
+}
+
+impl Serialize for Usage {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Usage {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Units)
+    }
+}
+
+struct Units;
+
+impl<'de> serde::de::Visitor<'de> for Units {
+    type Value = Usage;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("what was used, by unit")
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Usage, A::Error> {
+        let mut usage = Usage::default();
+        while let Some((unit, used)) = map.next_entry()? {
+            usage.set(unit, used);
+        }
+        Ok(usage)
+    }
 }
 
 /// One line of an account.

@@ -19,7 +19,7 @@ impl Account {
         let mut lines = Vec::new();
         for (period, key, cell) in self.cells() {
             let at = Point { day: self.day, run: key.to_owned(), turn: key.to_owned() };
-            for (&unit, &used) in &cell.used {
+            for (unit, used) in cell.used.iter() {
                 lines.push(self.line(&at, Place { period, unit, cap: caps.cap(period, unit) }, used));
             }
         }
@@ -52,7 +52,7 @@ impl Account {
         }
         let mut held = self.held();
         for (period, key, cell) in self.cells() {
-            for (&unit, used) in &cell.used {
+            for (unit, used) in cell.used.iter() {
                 let open = held.remove(&(period, key, unit)).unwrap_or(0);
                 if used.reserved != open {
                     let (period, reserved) = (period.phrase(), unit.say(used.reserved));
