@@ -9,6 +9,7 @@ use lazaret_gate::{Blob, Bytes, Digest};
 use wasmtime::Store;
 
 use crate::limits::MAX_HELD_PAGES;
+use crate::native::file::bytes_of;
 use crate::native::heap::{Heap, HeapError, HeapFile, MAX_IDLE_PAGES, Page};
 use crate::turn::Guest;
 
@@ -34,6 +35,8 @@ struct MemoryChange {
     pages: Vec<PageChange>,
     /// Pages that the instance has of its own too, and that are as they were; not all of them if they are many.
     same: Vec<(u32, Page)>,
+    /// The pages of its own stay mapped for the next turn.
+    stays: bool,
 }
 
 #[derive(Debug)]
@@ -46,11 +49,6 @@ struct PageChange {
 
 fn name(page: &Page) -> Option<Digest> {
     page.as_ref().map(Blob::digest)
-}
-
-fn bytes(page: &Page) -> &[u8; PAGE] {
-    static ZEROS: [u8; PAGE] = [0; PAGE];
-    page.as_ref().map_or(&ZEROS, Blob::bytes)
 }
 
 /// The pages that one memory of a kept instance has of its own, as the last turn left them. They are the ones that the
@@ -107,12 +105,12 @@ impl Change {
     }
 
     /// Lets the pages of these heaps stay mapped. The change is then to be written into their sources, or these dropped.
-    pub(crate) fn keep_writes(&self, heaps: &[Heap]) {
-        for (heap, memory) in heaps.iter().zip(&self.memories) {
+    pub(crate) fn keep_writes(&mut self, heaps: &[Heap]) {
+        for (heap, memory) in heaps.iter().zip(&mut self.memories) {
             let changed = memory.pages.iter().map(|change| (change.index, change.page.clone()));
             let mut own: Vec<_> = changed.chain(memory.same.iter().cloned()).collect();
             own.sort_unstable_by_key(|(index, _)| *index);
-            heap.keep_writes(own, memory.pages.len());
+            memory.stays = heap.keep_writes(own, memory.pages.len());
         }
     }
 
@@ -131,13 +129,13 @@ impl Change {
             let mut idle = 0;
             for index in heap.changed_pages(store).pages {
                 let now = heap.page(store, index)?;
-                if held.as_ref().and_then(|held| held.pages.get(&index)).is_some_and(|page| bytes(page) == now) {
+                if held.as_ref().and_then(|held| held.pages.get(&index)).is_some_and(|page| bytes_of(page) == now) {
                     idle += 1;
                     continue;
                 }
                 let old = before.trees.get(at).and_then(|tree| tree.get(index));
                 // Whoever remembered it may be wrong: that it is called so and has these bytes is proof enough.
-                let stayed = heap.stayed(index).filter(|page| name(page) == old && bytes(page) == now);
+                let stayed = heap.stayed(index).filter(|page| name(page) == old && bytes_of(page) == now);
                 if let Some(page) = stayed {
                     same.push((index, page.clone()));
                     continue;
@@ -155,7 +153,7 @@ impl Change {
             if let Some(held) = held {
                 held.idle = idle;
             }
-            memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, pages, same });
+            memories.push(MemoryChange { size: (heap.size() / WASM_PAGE) as u32, pages, same, stays: false });
         }
         Ok(Self { memories, globals })
     }
@@ -213,6 +211,7 @@ impl State {
         let memory = |held: Held| MemoryChange {
             size: held.size,
             same: Vec::new(),
+            stays: false,
             pages: held.pages.into_iter().map(page).collect(),
         };
         let globals = std::mem::take(&mut self.globals);
@@ -235,9 +234,7 @@ impl State {
                 heap.set_len(len)?;
             }
             heap.expect_writes(memory.pages.iter().map(|page| page.index));
-            for change in memory.pages {
-                heap.write_page(change.index, bytes(&change.page))?;
-            }
+            heap.replace(memory.pages.into_iter().map(|change| (change.index, change.page)).collect(), memory.stays)?;
         }
         self.globals = change.globals;
         Ok(())

@@ -303,7 +303,7 @@ impl Leftover {
     ///
     /// If this fails, or the change turns out not to hold, the state must be dropped.
     pub fn settle(self, state: &mut State, change: Option<Change>) -> Result<(), HeapError> {
-        let Some(change) = change else { return Ok(()) };
+        let Some(mut change) = change else { return Ok(()) };
         if let Some(live) = &self.live {
             change.keep_writes(&live.woken.heaps);
         }

@@ -7,16 +7,13 @@
 //! HeapFile --with_heaps--> wasmtime memory + Heap --changed_pages, page--> pages --write_page--> HeapFile
 //! ```
 
+pub use super::file::HeapFile;
 use super::pagemap::Pagemap;
 use super::region::{Plan, Region};
 use lazaret_gate::Blob;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, ftruncate, memfd_create};
-use rustix::io::{Errno, pread, pwrite, retry_on_intr};
+use rustix::io::Errno;
 use std::cell::RefCell;
-use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use wasmtime::{
     AsContext, Config, Global, GlobalType, LinearMemory, MemoryCreator, MemoryType, Mutability, Store, StoreContext,
     Val, ValType,
@@ -85,173 +82,12 @@ pub enum HeapError {
     },
 }
 
-fn system(what: &'static str) -> impl Fn(Errno) -> HeapError {
+pub(super) fn system(what: &'static str) -> impl Fn(Errno) -> HeapError {
     move |errno| HeapError::System { what, errno }
 }
 
-fn page_count(len: usize) -> usize {
+pub(super) fn page_count(len: usize) -> usize {
     len / PAGE
-}
-
-/// The content of one sleeping linear memory, materialised in memory that has no name in the file system.
-///
-/// Pages of zeros take no room. It changes only through `&mut`: while an instance has it mapped it is held by an
-/// [`Arc`] there, so nothing can change under a running guest. Drop the store and its [`Heap`]s first, then use
-/// [`Arc::get_mut`]; where others share it, [`HeapFile::duplicate`] it.
-#[derive(Debug)]
-pub struct HeapFile {
-    file: OwnedFd,
-    len: usize,
-    /// No other heap file of this process has it, ever: a descriptor's number is used again.
-    id: u64,
-    /// One more with every change.
-    version: u64,
-    /// Pages that the last turn wrote, as runs: the next one most likely writes them again.
-    hot: Vec<Range<u32>>,
-}
-
-static NEXT_ID: AtomicU64 = AtomicU64::new(0);
-
-impl HeapFile {
-    /// A heap of `len` zero bytes.
-    pub fn new(len: usize) -> Result<HeapFile, HeapError> {
-        let file = nameless_file().map_err(system("create a heap file"))?;
-        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        let mut heap = HeapFile { file, len: 0, id, version: 0, hot: Vec::new() };
-        heap.set_len(len)?;
-        Ok(heap)
-    }
-
-    /// Length in bytes.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether it is of length 0.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// Cuts it, or extends it by zeros.
-    pub fn set_len(&mut self, len: usize) -> Result<(), HeapError> {
-        if !len.is_multiple_of(WASM_PAGE) || len > MAX_HEAP_BYTES {
-            return Err(HeapError::Length { len });
-        }
-        self.version += 1;
-        ftruncate(&self.file, len as u64).map_err(system("resize a heap file"))?;
-        self.len = len;
-        Ok(())
-    }
-
-    /// Replaces one page.
-    pub fn write_page(&mut self, index: u32, page: &[u8; PAGE]) -> Result<(), HeapError> {
-        let offset = self.offset(index)?;
-        self.version += 1;
-        if page.iter().all(|byte| *byte == 0) {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            return fallocate(&self.file, flags, offset, PAGE as u64).map_err(system("clear a page of a heap file"));
-        }
-        write_all_at(&self.file, page, offset).map_err(system("write a page of a heap file"))
-    }
-
-    /// Says which pages a turn wrote, ascending: when the heap is woken next, they get copies of their own at once, instead
-    /// of one by one when the guest touches them. A page too many costs its copy; it is compared like any other.
-    pub fn expect_writes(&mut self, pages: impl IntoIterator<Item = u32>) {
-        self.hot.clear();
-        for page in pages.into_iter().take(MAX_HOT_PAGES) {
-            match self.hot.last_mut() {
-                Some(run) if run.end == page => run.end += 1,
-                _ => self.hot.push(page..page + 1),
-            }
-        }
-    }
-
-    pub(super) fn hot(&self) -> &[Range<u32>] {
-        &self.hot
-    }
-
-    /// Reads one page.
-    pub fn read_page(&self, index: u32, page: &mut [u8; PAGE]) -> Result<(), HeapError> {
-        let offset = self.offset(index)?;
-        read_exact_at(&self.file, page, offset).map_err(system("read a page of a heap file"))
-    }
-
-    /// A copy of its own. Takes time and room for the pages that aren't zero.
-    pub fn duplicate(&self) -> Result<HeapFile, HeapError> {
-        let copy = HeapFile::new(self.len)?;
-        self.copy_data(&copy).map_err(system("copy a heap file"))?;
-        Ok(copy)
-    }
-
-    fn copy_data(&self, copy: &HeapFile) -> Result<(), Errno> {
-        let mut buffer = vec![0; WASM_PAGE];
-        let mut offset = 0;
-        loop {
-            offset = match rustix::fs::seek(&self.file, SeekFrom::Data(offset)) {
-                Err(Errno::NXIO) => return Ok(()),
-                found => found?,
-            };
-            let end = rustix::fs::seek(&self.file, SeekFrom::Hole(offset))?;
-            while offset < end {
-                let part = (end - offset).min(WASM_PAGE as u64) as usize;
-                read_exact_at(&self.file, &mut buffer[..part], offset)?;
-                write_all_at(&copy.file, &buffer[..part], offset)?;
-                offset += part as u64;
-            }
-        }
-    }
-
-    fn offset(&self, index: u32) -> Result<u64, HeapError> {
-        let pages = page_count(self.len);
-        if index as usize >= pages {
-            return Err(HeapError::OutOfRange { index, pages });
-        }
-        Ok(u64::from(index) * PAGE as u64)
-    }
-
-    pub(super) fn version(&self) -> u64 {
-        self.version
-    }
-
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-}
-
-fn nameless_file() -> Result<OwnedFd, Errno> {
-    match memfd_create("lazaret-heap", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL) {
-        // Linux before 6.3 doesn't know how to forbid executing it.
-        Err(Errno::INVAL) => memfd_create("lazaret-heap", MemfdFlags::CLOEXEC),
-        other => other,
-    }
-}
-
-fn write_all_at(file: &OwnedFd, mut bytes: &[u8], mut offset: u64) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        let written = retry_on_intr(|| pwrite(file, bytes, offset))?;
-        if written == 0 {
-            return Err(Errno::NOSPC);
-        }
-        bytes = &bytes[written..];
-        offset += written as u64;
-    }
-    Ok(())
-}
-
-fn read_exact_at(file: &OwnedFd, mut bytes: &mut [u8], mut offset: u64) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        let read = retry_on_intr(|| pread(file, &mut *bytes, offset))?;
-        if read == 0 {
-            return Err(Errno::IO);
-        }
-        bytes = &mut bytes[read..];
-        offset += read as u64;
-    }
-    Ok(())
 }
 
 /// How changed pages were found.
@@ -317,10 +153,13 @@ impl Heap {
     /// has, ascending, and `changed` is how many of them differ from the source.
     ///
     /// The caller's word: the next changes that its source sees are these very pages, each once, or it sees none ever again.
-    pub(crate) fn keep_writes(&self, own: Vec<(u32, Page)>, changed: usize) {
-        if own.len() <= MAX_HOT_PAGES && own.len() - changed.min(own.len()) <= MAX_IDLE_PAGES {
+    /// Says whether they stay.
+    pub(crate) fn keep_writes(&self, own: Vec<(u32, Page)>, changed: usize) -> bool {
+        let few = own.len() <= MAX_HOT_PAGES && own.len() - changed.min(own.len()) <= MAX_IDLE_PAGES;
+        if few {
             self.region.keep_writes(changed as u64, own);
         }
+        few
     }
 
     /// What stood in a page when the turn began, if it is one that stayed mapped from the turn before. To compare it is much
@@ -411,6 +250,8 @@ pub fn with_heaps<T: 'static, R>(
     for heap in heaps.iter().filter(|heap| heap.region.has_source()) {
         // SAFETY: `store` is borrowed exclusively here and owns the memory, so no guest runs and no reference lives.
         unsafe { heap.region.discard() }.map_err(system("put a woken heap back to its source"))?;
+        // SAFETY: as above.
+        unsafe { heap.region.lay_over() };
         heap.region.expect_writes();
     }
     Ok((result, heaps))

@@ -14,6 +14,7 @@ compile_error!(
 );
 
 pub mod code;
+pub(crate) mod file;
 pub mod heap;
 mod pagemap;
 mod region;

@@ -6,6 +6,7 @@
 //! ```
 //! The whole is reserved once, so the base never moves; growing only opens more of what is reserved.
 
+use super::file::bytes_of;
 use super::heap::{HeapFile, PAGE, Page, WASM_PAGE};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
@@ -77,7 +78,10 @@ impl Region {
             && let Some(spare) = Spare::take(file, plan.front, plan.capacity, reserved)
         {
             let warm = spare.version.is_some();
-            let (reservation, stayed) = spare.into_parts();
+            let (reservation, mut stayed) = spare.into_parts();
+            if !warm {
+                stayed = file.ahead().to_vec();
+            }
             let region = Region {
                 reservation,
                 reserved,
@@ -90,6 +94,10 @@ impl Region {
                 stayed,
                 staying: OnceLock::new(),
             };
+            if !warm {
+                // SAFETY: nobody else has its address yet.
+                unsafe { region.lay_over() };
+            }
             region.grow(plan.size)?;
             return Ok(region);
         }
@@ -97,6 +105,7 @@ impl Region {
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let reservation = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved, ProtFlags::empty(), flags)? };
         let reservation = NonNull::new(reservation.cast::<u8>()).ok_or(Errno::NOMEM)?;
+        let stayed = plan.source.as_ref().map_or_else(Vec::new, |file| file.ahead().to_vec());
         let region = Region {
             reservation,
             reserved,
@@ -106,13 +115,15 @@ impl Region {
             source: plan.source,
             kept: AtomicU64::new(0),
             warm: false,
-            stayed: Vec::new(),
+            stayed,
             staying: OnceLock::new(),
         };
         // Huge pages would make one written byte look like 512 changed pages. EINVAL is a kernel built without them.
         // SAFETY: advice on a mapping that we own and that holds no data yet.
         ignore_unsupported(unsafe { madvise(reservation.as_ptr().cast(), reserved, Advice::LinuxNoHugepage) })?;
         region.map_source()?;
+        // SAFETY: nobody else has its address yet.
+        unsafe { region.lay_over() };
         region.grow(plan.size)?;
         Ok(region)
     }
@@ -130,6 +141,23 @@ impl Region {
         unsafe { mmap(base, file.len(), prot, flags, file.descriptor(), 0)? };
         // SAFETY: as for the reservation; a new mapping doesn't inherit the advice.
         ignore_unsupported(unsafe { madvise(base, file.len(), Advice::LinuxNoHugepage) })
+    }
+
+    /// Lays over the source what it has and its file has not.
+    ///
+    /// # Safety
+    /// No guest runs on this memory and no reference into it lives.
+    pub(super) unsafe fn lay_over(&self) {
+        let Some(file) = &self.source else { return };
+        for (index, page) in file.ahead() {
+            let start = *index as usize * PAGE;
+            if start + PAGE > file.len() {
+                continue;
+            }
+            // SAFETY: the page lies within the file's length, which is mapped, readable and writable, and our own copy of
+            // what is written; by the caller's word nobody watches it change.
+            unsafe { self.base().add(start).copy_from_nonoverlapping(bytes_of(page).as_ptr(), PAGE) };
+        }
     }
 
     /// Opens the bytes up to `size`, which read as zero. The caller makes sure that only one thread grows at a time.
