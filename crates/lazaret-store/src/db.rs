@@ -14,11 +14,17 @@ use crate::pending::Pending;
 /// How long a connection waits for another process's reader that is rebuilding the log's index.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What SQLite reads and writes at once. Nearly all that is laid into the tables is laid behind what is there, in order, so
+/// larger pages mean fewer calls of the system for the same bytes.
+const PAGE_BYTES: u32 = 16_384;
+
 /// The one connection that writes.
 pub(crate) fn open_writer(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     harden(&conn)?;
+    // Of a database that is yet to be made; one that is there keeps what it has.
+    conn.pragma_update(None, "page_size", PAGE_BYTES)?;
     Ok(conn)
 }
 
@@ -49,6 +55,8 @@ fn harden(conn: &Connection) -> Result<(), StoreError> {
     // Otherwise a statement is compiled anew whenever a bound value might call for another plan.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.pragma_update(None, "cell_size_check", true)?;
+    // Nothing is written outside of the data root, be it for a moment.
+    conn.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(())
 }
 

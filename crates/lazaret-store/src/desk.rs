@@ -7,7 +7,7 @@ use crate::agents::Source;
 use crate::batch::{Done, Draft, Prepared, Tip};
 use crate::db::Pool;
 use crate::error::StoreError;
-use crate::limits::LOG_RING;
+use crate::limits::{LOG_RING, LOG_SAFE, SAFE_EVERY};
 use crate::pending::Pending;
 use crate::recent::Recent;
 use crate::redo::Redo;
@@ -25,6 +25,8 @@ pub(crate) struct Desk {
     /// For the rows of agents that no recent commit touched.
     pub(crate) pool: Pool,
     pub(crate) told: Told,
+    /// When it was last asked that what is in the tables be made safe.
+    pub(crate) asked_safe: Option<Instant>,
 }
 
 impl Desk {
@@ -49,17 +51,26 @@ impl Desk {
         let Draft { tip, rows, written, mail, .. } = draft;
         let place = self.place(Redo::padded(bytes.len()))?;
         let frame = self.redo.append(place, bytes, meanwhile)?;
+        let bytes = frame.size();
         // From here on it is true.
         self.tip = tip;
         let (applied, _) = self.pending.progress();
         self.recent.take(frame.number, applied, rows.into_values(), written);
         self.recent.take_mail(frame.number, applied, mail);
         self.pending.push(frame);
-        if self.redo.live_bytes() > LOG_RING / 2 {
+        self.ask_safe();
+        self.told.say(Committed { journal: self.tip.size, batches, bytes, took: begun.elapsed() });
+        Ok(answers)
+    }
+
+    /// Has the log's commits made safe in time, so that nobody has to wait for room in it.
+    fn ask_safe(&mut self) {
+        let live = self.redo.live_bytes();
+        let lately = self.asked_safe.is_some_and(|asked| asked.elapsed() < SAFE_EVERY);
+        if live > LOG_RING / 2 || live > LOG_SAFE && !lately {
+            self.asked_safe = Some(Instant::now());
             self.pending.ask_safe();
         }
-        self.told.say(Committed { journal: self.tip.size, batches, took: begun.elapsed() });
-        Ok(answers)
     }
 
     /// Finds room in the log, waiting for the tables if there is none.

@@ -135,7 +135,8 @@ pub(crate) fn append(
     leaf: &merkle::Hash,
     bytes: &[u8],
 ) -> Result<(), StoreError> {
-    conn.prepare_cached("INSERT INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
+    // As the triggers do: what is refused takes back the transaction.
+    conn.prepare_cached("INSERT OR ROLLBACK INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
         seq.cast_signed(),
         peek.kind,
         peek.agent,

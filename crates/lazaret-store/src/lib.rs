@@ -34,6 +34,7 @@ mod pending;
 mod reader;
 mod recent;
 mod redo;
+mod ring;
 mod root;
 mod schedules;
 mod schema;
@@ -123,8 +124,9 @@ impl Store {
         let pool = Pool::open(root.database(), &root.log())?;
         let applier = Applier::start(tables, Arc::clone(&pending))?;
         let told = Told::default();
-        let (recent_too, pending_too) = (Arc::clone(&recent), Arc::clone(&pending));
-        let mut desk = Desk { redo, tip, now, recent: recent_too, pending: pending_too, pool, told: told.clone() };
+        let (recent_too, pending_too, told_too) = (Arc::clone(&recent), Arc::clone(&pending), told.clone());
+        let mut desk =
+            Desk { redo, tip, now, recent: recent_too, pending: pending_too, pool, told: told_too, asked_safe: None };
         if number == 0 {
             begin(&mut desk, &key)?;
             pending.drain()?;

@@ -36,13 +36,22 @@ pub(crate) const MAX_EXPANSION: usize = 255;
 /// Connections kept open for reading. More threads than this may read; the others open one and close it again.
 pub(crate) const IDLE_READERS: usize = 4;
 
-/// Frames in SQLite's write-ahead log after which it is carried over into the database: 32 MiB of pages.
+/// Frames in SQLite's write-ahead log after which it is carried over into the database: 64 MiB of pages.
 /// What is written again and again is carried over once.
-pub(crate) const CARRY_OVER: u32 = 8_000;
+pub(crate) const CARRY_OVER: u32 = 16_000;
 
-/// The redo log goes back to its beginning here. So much can at most be on disk and not yet safe in the database, but for
-/// a single commit that is larger.
-pub(crate) const LOG_RING: u64 = 8 << 20;
+/// So much of the redo log can at most be on disk and not yet safe in the database, but for a single commit that is larger.
+/// Making it safe flushes all that the tables were given since, and whoever commits meanwhile waits for the disk: with a
+/// fifth of this, a busy keeper did so every tenth of a second.
+pub(crate) const LOG_RING: u64 = 64 << 20;
+
+/// From here on the redo log goes back to its beginning as soon as there is room. Who reads beside a keeper reads it whole,
+/// and only a busy one needs more.
+pub(crate) const LOG_LAP: u64 = 8 << 20;
+
+/// When more than this is not safe, that is asked for, but of a busy keeper not more often than [`SAFE_EVERY`].
+pub(crate) const LOG_SAFE: u64 = 4 << 20;
+pub(crate) const SAFE_EVERY: Duration = Duration::from_secs(1);
 
 /// The largest commit. The log is read whole when a data root is opened, so this is also the most that an opener reads.
 pub(crate) const MAX_COMMIT: usize = 1 << 30;
@@ -56,17 +65,22 @@ pub(crate) const LOG_STEP_AFTER: u64 = 4;
 
 /// Commits that wait to be laid into the tables. When there are more, committers wait: who reads has to wait for all of
 /// them.
-pub(crate) const MAX_PENDING: usize = 1_024;
+pub(crate) const MAX_PENDING: usize = 4_096;
 
 /// Commits that are laid into the tables in one transaction.
-pub(crate) const MAX_APPLIED: usize = 512;
+pub(crate) const MAX_APPLIED: usize = 2_048;
 
 /// How long commits may be left waiting so that more of them share a transaction. Nobody waits for them meanwhile: who
 /// does cuts it short.
 pub(crate) const LINGER: Duration = Duration::from_millis(100);
 
+/// If as many commits have come by then, they are left waiting for [`LINGER_ON`] more. Names of blobs are random: a
+/// transaction of many turns writes most of their index anew, and twice as large a one doesn't write twice as much.
+pub(crate) const BUSY: usize = 128;
+pub(crate) const LINGER_ON: Duration = Duration::from_millis(300);
+
 /// As many commits are worth a transaction at once.
-pub(crate) const LINGER_UP_TO: usize = 512;
+pub(crate) const LINGER_UP_TO: usize = 2_048;
 
 /// After the tables could not be written, the next attempt comes this much later, or when somebody waits for it.
 pub(crate) const RETRY: Duration = Duration::from_millis(200);

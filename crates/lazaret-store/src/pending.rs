@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::StoreError;
-use crate::limits::{ATTEMPTS, LINGER, LINGER_UP_TO, MAX_APPLIED, MAX_PENDING, RETRY};
+use crate::limits::{ATTEMPTS, BUSY, LINGER, LINGER_ON, LINGER_UP_TO, MAX_APPLIED, MAX_PENDING, RETRY};
 use crate::redo::Frame;
 use crate::tables::Tables;
 
@@ -157,7 +157,13 @@ impl Pending {
             let few = state.failed.is_some() || state.commits.len() < LINGER_UP_TO && state.safe >= state.wanted_safe;
             few && state.waiting == 0 && !state.closing
         };
-        state = self.work.wait_timeout_while(state, patience, unhurried).unwrap_or_else(PoisonError::into_inner).0;
+        let linger = |state, time| {
+            self.work.wait_timeout_while(state, time, unhurried).unwrap_or_else(PoisonError::into_inner).0
+        };
+        state = linger(state, patience);
+        if state.failed.is_none() && state.commits.len() >= BUSY {
+            state = linger(state, LINGER_ON);
+        }
         if state.closing {
             if state.commits.is_empty() || state.attempts == 0 {
                 return None;

@@ -7,7 +7,7 @@
 
 #![expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the log lies in the data root")]
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::error::StoreError;
 use crate::limits::{LOG_RING, LOG_STEP, LOG_STEP_AFTER, MAX_COMMIT};
+use crate::ring::Ring;
 use crate::root::{Root, closed_to_others};
 
 /// Begins every frame; the last byte is the format.
@@ -53,6 +54,11 @@ pub(crate) struct Frame {
 impl Frame {
     pub(crate) fn steps(&self) -> &[u8] {
         self.bytes.get(HEADER..self.end).unwrap_or_default()
+    }
+
+    /// All of its bytes, as they lie in the log.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len()
     }
 }
 
@@ -170,11 +176,8 @@ pub(crate) struct Redo {
     /// The last frame's number and mark.
     number: u64,
     mark: Mark,
-    /// Where the next frame goes if it fits.
-    at: u64,
     len: u64,
-    /// Frames whose commits may be nowhere else: number, start, end.
-    live: VecDeque<(u64, u64, u64)>,
+    ring: Ring,
     /// A write failed, and what was written may lie here.
     doubtful: Option<u64>,
     commits: u64,
@@ -197,8 +200,8 @@ impl Redo {
             root.sync()?;
         }
         file.set_len(0).map_err(failed)?;
-        let (live, at, len, commits) = (VecDeque::new(), 0, 0, 0);
-        Ok(Self { path, file, key, number, mark, at, len, live, doubtful: None, commits, ahead: |_, _, _| {} })
+        let (ring, len, commits) = (Ring::default(), 0, 0);
+        Ok(Self { path, file, key, number, mark, len, ring, doubtful: None, commits, ahead: |_, _, _| {} })
     }
 
     /// Has this begin what is then flushed.
@@ -208,20 +211,17 @@ impl Redo {
 
     /// Bytes of frames that are needed.
     pub(crate) fn live_bytes(&self) -> u64 {
-        self.live.iter().map(|(_, start, end)| end - start).sum()
+        self.ring.bytes()
     }
 
     /// Forgets frames up to this number: their commits are safe.
     pub(crate) fn release(&mut self, number: u64) {
-        while self.live.pop_front_if(|(live, ..)| *live <= number).is_some() {}
+        self.ring.release(number);
     }
 
     /// Where a frame of this length goes. `Err` names the commit that must be safe first.
     pub(crate) fn place(&self, len: usize) -> Result<u64, u64> {
-        let len = len as u64;
-        let start = if self.at + len > LOG_RING { 0 } else { self.at };
-        let in_the_way = self.live.iter().rev().find(|(_, from, to)| *from < start + len && start < *to);
-        in_the_way.map_or(Ok(start), |(number, ..)| Err(*number))
+        self.ring.place(len as u64)
     }
 
     /// The length that a frame will have, of a buffer that begins with [`HEADER`] bytes of room.
@@ -256,9 +256,9 @@ impl Redo {
             let _ = self.settle();
             return Err(StoreError::io("writing", &self.path, &why));
         }
-        (self.number, self.mark, self.at) = (number, mark, start + bytes.len() as u64);
+        (self.number, self.mark) = (number, mark);
         self.commits += 1;
-        self.live.push_back((number, start, self.at));
+        self.ring.take(number, start, start + bytes.len() as u64);
         Ok(Arc::new(Frame { number, before, mark, bytes, end }))
     }
 
@@ -348,9 +348,11 @@ mod tests {
         let first = append(&mut redo, 100).expect("room");
         let second = append(&mut redo, 100).expect("room");
         // As if the flush of the second had failed.
-        (redo.number, redo.mark, redo.at) = (first.number, first.mark, redo.at - second.bytes.len() as u64);
-        redo.live.pop_back();
-        redo.doubtful = Some(redo.at);
+        (redo.number, redo.mark) = (first.number, first.mark);
+        redo.doubtful = Some(first.bytes.len() as u64);
+        redo.ring = Ring::default();
+        redo.ring.take(first.number, 0, first.bytes.len() as u64);
+        assert_eq!(second.number, 2);
         assert_eq!(after(&redo, &first), Some(vec![2]), "it would come back to life");
         redo.settle().expect("a flush");
         assert_eq!(after(&redo, &first), Some(vec![]));

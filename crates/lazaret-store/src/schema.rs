@@ -10,7 +10,8 @@ use crate::error::StoreError;
 const APPLICATION: i64 = 0x4c5a_5254;
 
 /// Step `n` turns format `n` into format `n + 1`. A step that was released is never edited.
-const STEPS: &[&str] = &[include_str!("../schema/001.sql"), include_str!("../schema/002.sql")];
+const STEPS: &[&str] =
+    &[include_str!("../schema/001.sql"), include_str!("../schema/002.sql"), include_str!("../schema/003.sql")];
 
 /// The format that this release reads and writes.
 pub(crate) fn known() -> i64 {

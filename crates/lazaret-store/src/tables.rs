@@ -1,7 +1,7 @@
 //! Lays commits into the tables: many in one transaction, none of them flushed. The redo log is what makes them durable;
 //! here they become readable, and in the end safe without it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -38,6 +38,41 @@ fn unreadable() -> StoreError {
 
 fn agent(name: &str) -> Result<AgentId, StoreError> {
     op::agent(name).ok_or_else(unreadable)
+}
+
+/// What a transaction would write only to write it over, or take it out, before it ends: nobody would see it.
+struct Passing<'a> {
+    /// By agent and key: the last step that says what it holds.
+    last: HashMap<(&'a str, &'a str), *const Op<'a>>,
+    /// Messages that came and were answered.
+    answered: HashSet<u64>,
+}
+
+impl<'a> Passing<'a> {
+    fn of(steps: &[Vec<Op<'a>>]) -> Self {
+        let (mut last, mut came, mut answered) = (HashMap::new(), HashSet::new(), HashSet::new());
+        for step in steps.iter().flatten() {
+            match *step {
+                Op::Set { agent, key, .. } | Op::Delete { agent, key } => {
+                    last.insert((agent, key), std::ptr::from_ref(step));
+                }
+                Op::Enqueue { id, .. } => drop(came.insert(id)),
+                Op::Dequeue { id, .. } if came.contains(&id) => drop(answered.insert(id)),
+                _ => {}
+            }
+        }
+        Self { last, answered }
+    }
+
+    fn has(&self, step: &Op<'a>) -> bool {
+        match *step {
+            Op::Set { agent, key, .. } | Op::Delete { agent, key } => {
+                self.last.get(&(agent, key)).is_some_and(|last| !std::ptr::eq(*last, step))
+            }
+            Op::Enqueue { id, .. } | Op::Dequeue { id, .. } => self.answered.contains(&id),
+            _ => false,
+        }
+    }
 }
 
 impl Tables {
@@ -88,11 +123,12 @@ impl Tables {
         }
         rows.iter().try_for_each(|(name, row)| agents::put(&self.conn, name, row))?;
         self.blobs(&steps)?;
+        let passing = Passing::of(&steps);
         for (commit, steps) in commits.iter().zip(&steps) {
             if commit.number != self.head.applied + 1 {
                 return Err(unreadable());
             }
-            steps.iter().try_for_each(|step| self.step(step))?;
+            steps.iter().filter(|step| !passing.has(step)).try_for_each(|step| self.step(step))?;
             (self.head.applied, self.head.mark) = (commit.number, commit.mark);
         }
         self.head.sign(&self.key);

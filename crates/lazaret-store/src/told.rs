@@ -10,6 +10,8 @@ pub struct Committed {
     pub journal: u64,
     /// Batches that it is made of.
     pub batches: usize,
+    /// Bytes that were written and flushed for it.
+    pub bytes: usize,
     /// How long it took to write and flush it.
     pub took: Duration,
 }

@@ -29,7 +29,7 @@ fn what_failed_is_gone_and_what_was_acknowledged_stays() {
     let me = std::env::current_exe().unwrap();
     // A write past the limit must be an error and not a signal; blocks of 512 bytes.
     let output = Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -S -f 400; exec \"$0\" --nocapture"])
+        .args(["-c", "trap '' XFSZ; ulimit -S -f 1600; exec \"$0\" --nocapture"])
         .arg(me)
         .env(CHILD, dir.path())
         .output()

@@ -37,6 +37,32 @@ fn messages_are_numbered_and_the_oldest_is_told_before_and_after_the_tables_have
 }
 
 #[test]
+fn what_comes_and_is_answered_before_the_tables_know_leaves_no_trace_there() {
+    let dir = dir();
+    let store = open(dir.path());
+    store.commit(creation("a")).unwrap();
+    let send = |text: &str| changes(vec![Change::Enqueue { to: id("a"), message: message(text) }]);
+    let answer = |message| changes(vec![Change::Dequeue { agent: id("a"), message }]);
+    // Nobody reads, so all of these are laid down in one transaction.
+    for batch in [send("one"), send("two"), answer(1), send("three"), answer(2)] {
+        store.commit(batch).unwrap();
+    }
+    store.verify_state().unwrap();
+    drop(store);
+    let store = open(dir.path());
+    assert_eq!(store.mailbox_next(&id("a")).unwrap(), Some((3, message("three"))));
+    // One that came before, and one that comes now.
+    for batch in [answer(3), send("four"), send("five"), answer(4)] {
+        store.commit(batch).unwrap();
+    }
+    drop(store);
+    let store = open(dir.path());
+    assert_eq!(store.mailbox_next(&id("a")).unwrap(), Some((5, message("five"))));
+    assert_eq!(store.mailbox_len(&id("a")), Ok(1));
+    store.verify_state().unwrap();
+}
+
+#[test]
 fn a_mailbox_has_a_weight_and_what_is_delivered_was_weighed_before() {
     let dir = dir();
     let store = open(dir.path());

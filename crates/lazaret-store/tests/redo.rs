@@ -195,12 +195,12 @@ fn old_frames_are_not_taken_for_new_ones() {
         batch.changes.push(set("a", "large", &Digest::of(&n.to_le_bytes()).0.repeat(10_000), n));
         batch
     };
-    // Eight megabytes are one round.
-    (4..=80).for_each(|n| drop(store.commit(large(n)).unwrap()));
+    // 64 MiB are one round at most.
+    (4..=320).for_each(|n| drop(store.commit(large(n)).unwrap()));
     let late = cut_off(dir.path(), false);
     let expected = contents(&store);
     drop(store);
-    assert!(fs::metadata(late.path().join("lazaret.redo")).unwrap().len() < 10 << 20, "it doesn't grow for ever");
+    assert!(fs::metadata(late.path().join("lazaret.redo")).unwrap().len() < 66 << 20, "it doesn't grow for ever");
     assert_eq!(contents(&Store::open_read_only(late.path()).unwrap()), expected);
 
     let database = fs::read(dir.path().join("lazaret.db")).unwrap();
@@ -210,7 +210,7 @@ fn old_frames_are_not_taken_for_new_ones() {
 
     // The log was emptied when the store was closed, so now it begins with a late commit.
     let store = open(dir.path());
-    (81..=83).for_each(|n| drop(store.commit(some(n)).unwrap()));
+    (321..=323).for_each(|n| drop(store.commit(some(n)).unwrap()));
     let log = fs::read(dir.path().join("lazaret.redo")).unwrap();
     let database = fs::read(early.path().join("lazaret.db")).unwrap();
     let again = dir_with(&early, &database, &log);

@@ -1,17 +1,16 @@
 //! Several clients of one keeper: turns per second, and how they share their flushes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use lazaret_gate::AgentId;
-use lazaret_gate::image::PAGE;
 use lazaret_host::{Host, Keeper, Pace, Supervisor};
 use lazaret_link::{AgentRequest, Reply, Request};
 
 use crate::guests;
 use crate::timing::show;
-use crate::turns::{Raw, account};
+use crate::turns::{Flushed, Raw};
 
 /// How long each is measured, and how often in turns.
 const EACH: Duration = Duration::from_millis(1_500);
@@ -38,14 +37,12 @@ fn busy() -> Duration {
     rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).try_into().expect("a time that has passed")
 }
 
-/// One turn; how many pages it changed.
-fn send(keeper: &Keeper, agent: &AgentId) -> u64 {
+/// One turn.
+fn send(keeper: &Keeper, agent: &AgentId) {
     let (agent, body) = (agent.clone(), b"add 1".to_vec().into());
     let request = AgentRequest::Send { agent, content_type: "text/plain".into(), body };
-    match keeper.answer(Request::Agent(request)) {
-        Ok(Reply::Taken(taken)) => taken.pages,
-        other => panic!("the keeper says something else: {other:?}"),
-    }
+    let answer = keeper.answer(Request::Agent(request));
+    assert!(matches!(answer, Ok(Reply::Taken(_))), "the keeper says something else: {answer:?}");
 }
 
 /// Does something again and again on as many threads as there are workers; how often in a second all together.
@@ -85,28 +82,18 @@ pub(crate) fn clients() {
     let component = guests::counter();
     let mut agents: Vec<AgentId> =
         (0..CLIENTS).map(|number| guests::create(&host, &format!("counter-{number}"), &component)).collect();
-    let commits = Arc::new(AtomicU64::new(0));
-    let counted = commits.clone();
-    assert!(
-        host.store().listen(Box::new(move |_| {
-            counted.fetch_add(1, Ordering::Relaxed);
-        })),
-        "nobody else listens"
-    );
+    let Flushed { commits, bytes } = Flushed::of(&host);
     let keeper = keeper(host);
     // Until the redo log's file is as long as it gets.
     for _ in 0..2_000 {
         send(&keeper, &agents[0]);
     }
-    let before = account().0;
-    let pages: u64 = (0..100).map(|_| send(&keeper, &agents[0])).sum();
-    // The changed pages are also written to the sleeping heap, which is memory.
-    let bytes = (account().0 - before - pages * PAGE as u64) / 100;
+    let before = bytes.load(Ordering::Relaxed);
+    (0..100).for_each(|_| send(&keeper, &agents[0]));
+    let bytes = (bytes.load(Ordering::Relaxed) - before) / 100;
     let turns = |agents: &mut [AgentId]| {
         let (before, begun, ran) = (commits.load(Ordering::Relaxed), Instant::now(), busy());
-        let turns = rate(agents, |agent| {
-            send(&keeper, agent);
-        });
+        let turns = rate(agents, |agent| send(&keeper, agent));
         let took = begun.elapsed().as_secs_f64();
         let flushes = (commits.load(Ordering::Relaxed) - before) as f64 / took;
         Rate { turns, flushes, busy: (busy() - ran).div_f64(turns * took) }

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lazaret_gate::image::PAGE;
 use lazaret_gate::{Budget, Effect, Halt, Outcome};
 use lazaret_guest::{Engine, State, Terms, World, turn};
 use lazaret_host::Host;
+use lazaret_store::Committed;
 
 use crate::bare::Bare;
 use crate::guests;
@@ -47,13 +49,31 @@ pub(crate) fn instantiate() {
     measure(b"recall", true).print("  and what changed is named", "bare Wasmtime", "");
 }
 
-/// Bytes that this thread has written so far, and how long it was on a processor.
-pub(crate) fn account() -> (u64, Duration) {
-    let read = |file: &str| std::fs::read_to_string(format!("/proc/thread-self/{file}")).expect("the kernel's account");
-    let (io, scheduled) = (read("io"), read("schedstat"));
-    let written = io.lines().find_map(|line| line.strip_prefix("wchar: ")).and_then(|bytes| bytes.parse().ok());
+/// How long this thread was on a processor.
+fn ran() -> Duration {
+    let scheduled = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the kernel's account");
     let ran = scheduled.split(' ').next().and_then(|nanos| nanos.parse().ok());
-    (written.expect("bytes written"), Duration::from_nanos(ran.expect("time on a processor")))
+    Duration::from_nanos(ran.expect("time on a processor"))
+}
+
+/// What was written to the redo log and flushed.
+pub(crate) struct Flushed {
+    pub(crate) commits: Arc<AtomicU64>,
+    pub(crate) bytes: Arc<AtomicU64>,
+}
+
+impl Flushed {
+    /// Counts from here on.
+    pub(crate) fn of(host: &Host) -> Self {
+        let (commits, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let counted = (commits.clone(), bytes.clone());
+        let listener = move |committed: Committed| {
+            counted.0.fetch_add(1, Ordering::Relaxed);
+            counted.1.fetch_add(committed.bytes as u64, Ordering::Relaxed);
+        };
+        assert!(host.store().listen(Box::new(listener)), "nobody else listens");
+        Self { commits, bytes }
+    }
 }
 
 /// A file to write into and flush, as long as need be, so that no flush moves its end.
@@ -87,8 +107,8 @@ impl Raw {
 /// writes as many bytes as a turn flushes into a file that is long enough, flushes them once, and makes a bare instance
 /// and call.
 ///
-/// What a turn flushes is its frame in the redo log, and that is all that its own thread writes to disk: counted by the
-/// kernel for that thread. What the store's thread lays into the tables meanwhile is not flushed and not counted here; that
+/// What a turn flushes is its frame in the redo log, and that is all that its own thread writes to disk: the store counts
+/// it. What the store's thread lays into the tables meanwhile is not flushed and not counted here; that
 /// it doesn't fall behind shows in the time of turns that follow each other at once, which is printed too.
 pub(crate) fn durable() {
     const TURNS: usize = 2_000;
@@ -100,12 +120,10 @@ pub(crate) fn durable() {
     let host = Host::open(&dir.path().join("root")).expect("a data root");
     let agent = guests::create(&host, "counter", &component);
     (0..WARM_UP).for_each(|_| drop(guests::send(&host, &agent, b"add 1")));
-    let mut pages = 0;
-    let (bytes, ran) = account();
+    let flushed = Flushed::of(&host);
+    let (mut pages, before) = (0, ran());
     let alone = time(|| (0..ALONE).for_each(|_| pages += guests::send(&host, &agent, b"add 1").pages));
-    let (bytes, ran) = (account().0 - bytes, account().1 - ran);
-    // The changed pages are also written to the sleeping heap, which is memory.
-    let (bytes, ran) = ((bytes - (pages * PAGE) as u64) / u64::from(ALONE), ran / ALONE);
+    let (bytes, ran) = (flushed.bytes.load(Ordering::Relaxed) / u64::from(ALONE), (ran() - before) / ALONE);
     let mut raw = Raw::new(&dir.path().join("raw"), bytes as usize);
     let bare = Bare::new(&component);
     let anchor = || {
