@@ -161,8 +161,7 @@ impl Station {
 
     /// What holds now. A rulebook that is new is in the journal before anything is judged by it.
     fn now(&self, agent: &AgentId, run: &str, esteem: Esteem) -> Result<Circumstance, Halt> {
-        let (book, switches) = self.rules.now();
-        let (revoked, base) = self.rules.standing(agent, (None, esteem.base));
+        let (book, switches, (revoked, base)) = self.rules.now_of(agent, esteem.base);
         let trust = match &revoked {
             Some(_) => Score::NONE,
             None => trust::score(&esteem.conduct, base.unwrap_or(Score::START)),

@@ -179,6 +179,9 @@ impl InForce {
     }
 }
 
+/// That an agent is revoked, if it is, and the base score that was set for it.
+pub(crate) type Standing = (Option<Revoked>, Option<Score>);
+
 /// What is in force in a process that has the data root open, and what of it isn't in the journal yet.
 pub(crate) struct Roll {
     root: PathBuf,
@@ -192,6 +195,11 @@ impl Roll {
         let mut roll = Self { root: root.to_owned(), store, now: InForce::default(), news: Vec::new() };
         roll.read();
         roll
+    }
+
+    /// How an agent stands; `recorded` is what its row says.
+    pub(crate) fn standing(&self, agent: &AgentId, recorded: (Option<&Revoked>, Option<Score>)) -> Standing {
+        (self.now.revoked(agent, recorded.0), self.now.base(agent, recorded.1))
     }
 
     /// Reads the file again.

@@ -18,7 +18,7 @@ use crate::books;
 use crate::error::HostError;
 use crate::files;
 use crate::host::lock;
-use crate::revocations::Roll;
+use crate::revocations::{Roll, Standing};
 use crate::switchboard::Board;
 
 /// The folder of the operator's rules.
@@ -116,6 +116,14 @@ impl Rules {
         (state.book.clone(), state.switches.clone())
     }
 
+    /// The same, and how an agent stands at that very moment: see [`Self::standing`].
+    pub(crate) fn now_of(&self, agent: &AgentId, base: Option<Score>) -> (Arc<Rulebook>, Switches, Standing) {
+        let mut state = self.looked();
+        state.need_book();
+        let standing = state.roll.standing(agent, (None, base));
+        (state.book.clone(), state.switches.clone(), standing)
+    }
+
     /// The switches at this moment.
     pub(crate) fn switches(&self) -> Switches {
         self.looked().switches.clone()
@@ -144,13 +152,8 @@ impl Rules {
     }
 
     /// Whether an agent is revoked at this moment, and the base score that was set for it. `recorded` is what its row says.
-    pub(crate) fn standing(
-        &self,
-        agent: &AgentId,
-        recorded: (Option<&Revoked>, Option<Score>),
-    ) -> (Option<Revoked>, Option<Score>) {
-        let state = self.looked();
-        (state.roll.now.revoked(agent, recorded.0), state.roll.now.base(agent, recorded.1))
+    pub(crate) fn standing(&self, agent: &AgentId, recorded: (Option<&Revoked>, Option<Score>)) -> Standing {
+        self.looked().roll.standing(agent, recorded)
     }
 
     /// Puts something in line for the journal.
