@@ -135,16 +135,16 @@ pub(crate) fn append(
     leaf: &merkle::Hash,
     bytes: &[u8],
 ) -> Result<(), StoreError> {
-    // As the triggers do: what is refused takes back the transaction.
-    conn.prepare_cached("INSERT OR ROLLBACK INTO journal VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?.execute(params![
-        seq.cast_signed(),
-        peek.kind,
-        peek.agent,
-        peek.turn.map(u64::cast_signed),
-        hash.0,
-        leaf,
-        bytes
-    ])?;
+    // As the triggers do: what is refused takes back the transaction. SQLite's own numbers begin with 1.
+    let sql = match seq {
+        0 => "INSERT OR ROLLBACK INTO journal VALUES (0, ?1, ?2, ?3, ?4, ?5, ?6)",
+        _ => "INSERT OR ROLLBACK INTO journal (kind, agent, turn, hash, leaf, bytes) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    };
+    let turn = peek.turn.map(u64::cast_signed);
+    conn.prepare_cached(sql)?.execute(params![peek.kind, peek.agent, turn, hash.0, leaf, bytes])?;
+    if conn.last_insert_rowid() != seq.cast_signed() {
+        return Err(StoreError::broken(seq, "the table gives it another number"));
+    }
     Ok(())
 }
 

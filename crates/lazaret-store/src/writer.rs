@@ -188,6 +188,10 @@ impl Line {
                     drop(state);
                     meanwhile();
                     slot.wait();
+                    // Those who were answered together need not meet at the lock.
+                    if let Some(answer) = slot.answer() {
+                        return answer;
+                    }
                 }
             }
         }
