@@ -90,7 +90,7 @@ pub(crate) const RETRY: Duration = Duration::from_millis(200);
 pub(crate) const ATTEMPTS: u64 = 3;
 
 /// Who opens a data root to read beside one who writes waits so often, so long, for the tables to hold what was
-/// acknowledged before: two seconds, a hundred times what it should take.
+/// acknowledged before: two seconds, some times what it takes beside a busy keeper.
 pub(crate) const CATCH_UP_LOOKS: u32 = 400;
 pub(crate) const CATCH_UP_PAUSE: Duration = Duration::from_millis(5);
 
