@@ -17,8 +17,9 @@ pub(crate) fn bytes_of(page: &Page) -> &[u8; PAGE] {
 /// The content of one sleeping linear memory, materialised in memory that has no name in the file system.
 ///
 /// Pages of zeros take no room. It changes only through `&mut`: while an instance has it mapped it is held by an
-/// [`Arc`] there, so nothing can change under a running guest. Drop the store and its [`Heap`]s first, then use
-/// [`Arc::get_mut`]; where others share it, [`HeapFile::duplicate`] it.
+/// [`Arc`](std::sync::Arc) there, so nothing can change under a running guest. Drop the store and its
+/// [`Heap`](super::heap::Heap)s first, then use [`Arc::get_mut`](std::sync::Arc::get_mut); where others share it,
+/// [`HeapFile::duplicate`] it.
 #[derive(Debug)]
 pub struct HeapFile {
     file: OwnedFd,
