@@ -15,6 +15,9 @@ thread_local! {
     static PACKER: RefCell<(CompressTable, Vec<u8>)> = RefCell::default();
 }
 
+/// Whether a blob is there. The index has the beginnings of names.
+pub(crate) const HAS: &str = "SELECT 1 FROM blobs WHERE substr(digest, 1, 8) = substr(?1, 1, 8) AND digest = ?1";
+
 /// Adds a blob to a commit, compressed if that makes it smaller. Done on the caller's thread.
 pub(crate) fn pack(blob: &Blob, out: &mut Vec<u8>) -> Result<(), StoreError> {
     let (digest, bytes) = (blob.digest(), blob.bytes());
@@ -46,21 +49,25 @@ pub(crate) fn write<'a>(
     conn: &Connection,
     all: impl IntoIterator<Item = (Digest, u64, bool, &'a [u8])>,
 ) -> Result<(), StoreError> {
-    let mut insert =
-        conn.prepare_cached("INSERT OR IGNORE INTO blobs (digest, size, packed, bytes) VALUES (?1, ?2, ?3, ?4)")?;
+    let mut there = conn.prepare_cached(HAS)?;
+    let mut insert = conn.prepare_cached("INSERT INTO blobs (digest, size, packed, bytes) VALUES (?1, ?2, ?3, ?4)")?;
     for (digest, size, packed, bytes) in all {
-        insert.execute(params![digest.0, size.cast_signed(), packed, bytes])?;
+        if !there.exists([digest.0])? {
+            insert.execute(params![digest.0, size.cast_signed(), packed, bytes])?;
+        }
     }
     Ok(())
 }
 
 pub(crate) fn has(conn: &Connection, digest: &Digest) -> Result<bool, StoreError> {
-    Ok(conn.prepare_cached("SELECT 1 FROM blobs WHERE digest = ?1")?.exists([digest.0])?)
+    Ok(conn.prepare_cached(HAS)?.exists([digest.0])?)
 }
 
 /// Blobs in the order asked.
 pub(crate) fn get(conn: &Connection, digests: &[Digest]) -> Result<Vec<Vec<u8>>, StoreError> {
-    let mut query = conn.prepare_cached("SELECT size, packed, bytes FROM blobs WHERE digest = ?1")?;
+    let mut query = conn.prepare_cached(
+        "SELECT size, packed, bytes FROM blobs WHERE substr(digest, 1, 8) = substr(?1, 1, 8) AND digest = ?1",
+    )?;
     let mut blob = |digest: &Digest| {
         let found = query.query_row([digest.0], |row| Ok(unpack(digest, row, 0))).optional()?;
         found.unwrap_or(Err(StoreError::NoSuchBlob { digest: *digest }))

@@ -36,9 +36,9 @@ pub(crate) const MAX_EXPANSION: usize = 255;
 /// Connections kept open for reading. More threads than this may read; the others open one and close it again.
 pub(crate) const IDLE_READERS: usize = 4;
 
-/// Frames in SQLite's write-ahead log after which it is carried over into the database: 64 MiB of pages.
-/// What is written again and again is carried over once.
-pub(crate) const CARRY_OVER: u32 = 16_000;
+/// Bytes in SQLite's write-ahead log after which it is carried over into the database. What is written again and again is
+/// carried over once. Meanwhile the disk has much to do: with twice this, a busy keeper's redo log ran full.
+pub(crate) const CARRY_OVER: u64 = 128 << 20;
 
 /// So much of the redo log can at most be on disk and not yet safe in the database, but for a single commit that is larger.
 /// Making it safe flushes all that the tables were given since, and whoever commits meanwhile waits for the disk: with a
@@ -48,6 +48,10 @@ pub(crate) const LOG_RING: u64 = 64 << 20;
 /// From here on the redo log goes back to its beginning as soon as there is room. Who reads beside a keeper reads it whole,
 /// and only a busy one needs more.
 pub(crate) const LOG_LAP: u64 = 8 << 20;
+
+/// When more than this is not safe, that is done with the next transaction, whoever asks: another one, a little later, would lay
+/// down a few commits and have the disk to itself for them.
+pub(crate) const LOG_SAFE_SOON: u64 = LOG_RING / 4;
 
 /// When more than this is not safe, that is asked for, but of a busy keeper not more often than [`SAFE_EVERY`].
 pub(crate) const LOG_SAFE: u64 = 4 << 20;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use crate::error::StoreError;
-use crate::limits::{ATTEMPTS, BUSY, LINGER, LINGER_ON, LINGER_UP_TO, MAX_APPLIED, MAX_PENDING, RETRY};
+use crate::limits::{ATTEMPTS, BUSY, LINGER, LINGER_ON, LINGER_UP_TO, LOG_SAFE_SOON, MAX_APPLIED, MAX_PENDING, RETRY};
 use crate::redo::Frame;
 use crate::tables::Tables;
 
@@ -28,6 +28,8 @@ struct State {
     safe: u64,
     /// The last that is asked to be safe.
     wanted_safe: u64,
+    /// Bytes of all that isn't safe.
+    at_risk: u64,
     /// Threads that wait for the tables.
     waiting: usize,
     /// The thread waits for work.
@@ -58,6 +60,7 @@ impl Pending {
             applied: number,
             safe: number,
             wanted_safe: number,
+            at_risk: 0,
             waiting: 0,
             idle: false,
             begun: 0,
@@ -78,6 +81,7 @@ impl Pending {
     pub(crate) fn push(&self, commit: Arc<Frame>) {
         let mut state = self.lock();
         state.last = commit.number;
+        state.at_risk += commit.size() as u64;
         state.commits.push_back(commit);
         if state.idle || state.commits.len() == LINGER_UP_TO {
             state.idle = false;
@@ -108,11 +112,14 @@ impl Pending {
         if state.applied >= last { Ok(()) } else { self.wait(state, |state| state.applied >= last) }
     }
 
-    /// Asks that all be made safe that is in the tables by then, and doesn't wait.
+    /// Asks that all be made safe that was acknowledged by now, and doesn't wait. While that is being done, nothing more is asked:
+    /// each of those who commit meanwhile would have a few commits laid down, and flushed, for itself.
     pub(crate) fn ask_safe(&self) {
         let mut state = self.lock();
-        state.wanted_safe = state.last;
-        self.work.notify_one();
+        if state.safe >= state.wanted_safe {
+            state.wanted_safe = state.last;
+            self.work.notify_one();
+        }
     }
 
     /// Waits until a commit is safe.
@@ -172,7 +179,7 @@ impl Pending {
         }
         state.begun += 1;
         let commits = state.commits.iter().take(MAX_APPLIED).cloned().collect();
-        Some((commits, state.wanted_safe > state.safe))
+        Some((commits, state.wanted_safe > state.safe || state.at_risk > LOG_SAFE_SOON))
     }
 
     /// Lays commits into the tables until told to close.
@@ -181,19 +188,27 @@ impl Pending {
             let done = if commits.is_empty() { Ok(()) } else { tables.apply(&commits) };
             let applied = tables.head.applied;
             self.applied(&done, commits.len(), applied);
+            // Carrying over takes a while, and flushes SQLite's log anyway: who waits for room in ours need not wait for the rest.
             let made_safe = match done {
-                Ok(()) if tables.is_long() && tables.carry_over() => Ok(true),
-                Ok(()) if secure => tables.secure().map(|()| true),
+                Ok(()) if secure || tables.is_long() => tables.secure().map(|()| true),
                 done => done.map(|()| false),
             };
-            let mut state = self.lock();
-            if let Ok(true) = made_safe {
-                state.safe = applied;
+            self.secured(made_safe, applied);
+            if tables.is_long() {
+                tables.carry_over();
             }
-            state.failed = made_safe.err();
-            state.ended = state.begun;
-            self.moved.notify_all();
         }
+    }
+
+    fn secured(&self, made_safe: Result<bool, StoreError>, applied: u64) {
+        let mut state = self.lock();
+        if let Ok(true) = made_safe {
+            state.safe = applied;
+            state.at_risk = state.commits.iter().map(|commit| commit.size() as u64).sum();
+        }
+        state.failed = made_safe.err();
+        state.ended = state.begun;
+        self.moved.notify_all();
     }
 
     /// Those who wait for the tables needn't wait for what follows.
@@ -249,5 +264,29 @@ impl Drop for Applier {
     /// Where a store can't be opened after all, its thread must not live on.
     fn drop(&mut self) {
         self.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn while_commits_are_made_safe_nobody_has_more_of_them_made_so() {
+        let pending = Pending::new(0);
+        let asked = |number: u64| {
+            pending.push(Arc::new(Frame::blank(number)));
+            pending.ask_safe();
+            pending.lock().wanted_safe
+        };
+        assert_eq!((asked(1), asked(2), asked(3)), (1, 1, 1));
+        pending.secured(Ok(false), 3);
+        assert_eq!(asked(4), 1, "they are in the tables, and not safe there");
+        pending.secured(Err(StoreError::DiskFull), 4);
+        assert_eq!(asked(5), 1, "what failed is tried again");
+        pending.applied(&Ok(()), 4, 4);
+        pending.secured(Ok(true), 4);
+        assert_eq!(pending.lock().at_risk, Frame::blank(5).size() as u64);
+        assert_eq!(asked(6), 6);
     }
 }

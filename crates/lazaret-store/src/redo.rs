@@ -60,6 +60,12 @@ impl Frame {
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
+
+    /// A commit of nothing.
+    #[cfg(test)]
+    pub(crate) fn blank(number: u64) -> Self {
+        Self { number, before: NO_FRAME, mark: NO_FRAME, bytes: vec![0; HEADER], end: HEADER }
+    }
 }
 
 fn damaged() -> StoreError {

@@ -10,8 +10,12 @@ use crate::error::StoreError;
 const APPLICATION: i64 = 0x4c5a_5254;
 
 /// Step `n` turns format `n` into format `n + 1`. A step that was released is never edited.
-const STEPS: &[&str] =
-    &[include_str!("../schema/001.sql"), include_str!("../schema/002.sql"), include_str!("../schema/003.sql")];
+const STEPS: &[&str] = &[
+    include_str!("../schema/001.sql"),
+    include_str!("../schema/002.sql"),
+    include_str!("../schema/003.sql"),
+    include_str!("../schema/004.sql"),
+];
 
 /// The format that this release reads and writes.
 pub(crate) fn known() -> i64 {
@@ -108,6 +112,28 @@ mod tests {
         assert_eq!(kept, 1, "a step keeps what is there");
         migrate_by(&mut conn, path, &steps).expect("nothing to do");
         assert_eq!(migrate(&mut conn, path), Err(StoreError::Newer { found: later, known: known() }));
+    }
+
+    /// Blobs of every earlier format are where they were, and each is found by the index.
+    #[test]
+    fn blobs_are_found_after_every_step() {
+        for before in 1..STEPS.len() {
+            let mut conn = Connection::open_in_memory().expect("memory");
+            migrate_by(&mut conn, Path::new("x"), &STEPS[..before]).expect("an earlier format");
+            let names: Vec<lazaret_gate::Digest> = (0..50_u8).map(|byte| lazaret_gate::Digest::of(&[byte])).collect();
+            for (place, name) in names.iter().enumerate() {
+                let row = rusqlite::params![place as i64 * 3, name.0, [place as u8]];
+                conn.execute("INSERT INTO blobs VALUES (?1, ?2, 1, 0, ?3)", row).expect("a row");
+            }
+            migrate(&mut conn, Path::new("x")).expect("up to date");
+            let found = crate::blobs::get(&conn, &names).expect("all of them");
+            assert_eq!(found, (0..50_u8).map(|byte| vec![byte]).collect::<Vec<_>>(), "from format {before}");
+            let places: i64 = conn.query_row("SELECT sum(id) FROM blobs", [], |row| row.get(0)).expect("a sum");
+            assert_eq!(places, (0..50).map(|place| place * 3).sum::<i64>());
+            let plan = format!("EXPLAIN QUERY PLAN {}", crate::blobs::HAS);
+            let plan: String = conn.query_row(&plan, [names[0].0], |row| row.get(3)).expect("a plan");
+            assert!(plan.contains("USING INDEX blobs_beginning"), "{plan}");
+        }
     }
 
     #[test]

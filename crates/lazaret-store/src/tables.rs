@@ -25,8 +25,9 @@ pub(crate) struct Tables {
     conn: Connection,
     key: Arc<HostKey>,
     pub(crate) head: Head,
-    /// Frames in SQLite's log, told by it at each commit.
+    /// Frames in SQLite's log, told by it at each commit: a page each.
     frames: Arc<AtomicU32>,
+    page_bytes: u64,
     /// A flush of SQLite's log failed. What the system then drops from its memory it never tells of again, so the next
     /// flush that succeeds proves nothing: only the database itself, written anew from that log, does.
     shaken: bool,
@@ -83,7 +84,9 @@ impl Tables {
             told.store(pages.cast_unsigned(), Ordering::Relaxed);
             Ok(())
         }))?;
-        Ok(Self { conn, key, head, frames, shaken: false })
+        // One that is there keeps the pages it was made with.
+        let page_bytes: i64 = conn.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        Ok(Self { conn, key, head, frames, page_bytes: page_bytes.cast_unsigned(), shaken: false })
     }
 
     /// The size of the newest checkpoint that was kept.
@@ -200,18 +203,13 @@ impl Tables {
 
     /// Whether SQLite's log is long enough to be carried over into the database.
     pub(crate) fn is_long(&self) -> bool {
-        self.frames.load(Ordering::Relaxed) > CARRY_OVER
+        u64::from(self.frames.load(Ordering::Relaxed)) * self.page_bytes > CARRY_OVER
     }
 
-    /// Carries over what no reader still needs from SQLite's log. True if that was all of it: then everything is safe.
-    pub(crate) fn carry_over(&mut self) -> bool {
-        match self.conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE).map_err(StoreError::from) {
-            Ok((frames, carried)) => !self.shaken && frames == carried,
-            Err(why) => {
-                self.shaken |= !matches!(why, StoreError::Busy { .. });
-                false
-            }
-        }
+    /// Carries over what no reader still needs from SQLite's log. If that fails, the log still has it.
+    pub(crate) fn carry_over(&mut self) {
+        let done = self.conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE).map_err(StoreError::from);
+        self.shaken |= done.is_err_and(|why| !matches!(why, StoreError::Busy { .. }));
     }
 
     /// Makes everything that is in the tables safe without the redo log.

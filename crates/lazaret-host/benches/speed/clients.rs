@@ -14,7 +14,7 @@ use crate::turns::{Flushed, Raw};
 
 /// How long each is measured, and how often in turns.
 const EACH: Duration = Duration::from_millis(1_500);
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 7;
 const CLIENTS: usize = 8;
 
 /// A keeper as `lazaret serve` has it, without its sockets.
