@@ -1,6 +1,5 @@
 -- Blobs are found by the beginning of their names. Those are random, so a transaction of many turns writes all of this index
--- anew, and whole names made it nearly as large as what it leads to. That no blob is there twice is looked at before it is
--- laid down.
+-- anew, and whole names made it more than twice as large. That no blob is there twice is looked at before it is laid down.
 CREATE TABLE blobs_by_beginning (
     id     INTEGER PRIMARY KEY,
     digest BLOB NOT NULL,

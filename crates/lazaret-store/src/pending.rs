@@ -193,8 +193,9 @@ impl Pending {
                 Ok(()) if secure || tables.is_long() => tables.secure().map(|()| true),
                 done => done.map(|()| false),
             };
+            let is_safe = made_safe == Ok(true);
             self.secured(made_safe, applied);
-            if tables.is_long() {
+            if is_safe && tables.is_long() {
                 tables.carry_over();
             }
         }
