@@ -1,5 +1,7 @@
 //! Making agents, and removing them.
 
+use std::sync::Arc;
+
 use lazaret_gate::grant::EgressMode;
 use lazaret_gate::image::Image;
 use lazaret_gate::ledger::Caps;
@@ -59,7 +61,7 @@ impl Host {
         let mut entries = vec![Body::AgentCreated(created)];
         self.trust_at_birth(&new.agent, self.trust, &mut entries, &mut changes);
         self.store.commit(Batch { entries, changes })?;
-        self.known(&new.agent)
+        self.known(&new.agent).map(Arc::unwrap_or_clone)
     }
 
     /// Looks granted hosts up and checks where they lead, for an agent whose requests won't be checked.
@@ -102,7 +104,7 @@ impl Host {
     }
 
     /// An agent that exists.
-    pub fn known(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
+    pub fn known(&self, agent: &AgentId) -> Result<Arc<AgentRow>, HostError> {
         let row = self.store.agent(agent)?.ok_or_else(|| HostError::NoAgent(agent.to_string()))?;
         if row.state == AgentState::Removed { Err(HostError::Removed(agent.clone())) } else { Ok(row) }
     }

@@ -117,7 +117,7 @@ impl Host {
         }
         if first == last {
             let seqs = vec![self.store.turn_entry(&row.agent, last)?.ok_or_else(absent)?];
-            return Ok(Places { agent: row.agent, first, seqs });
+            return Ok(Places { agent: row.agent.clone(), first, seqs });
         }
         let mut seqs = self.store.agent_entries(&row.agent, Some("turn"), None)?;
         let index = |turn: u64| usize::try_from(turn).unwrap_or(usize::MAX);
@@ -126,7 +126,7 @@ impl Host {
         if seqs.len() as u64 != (last + 1).saturating_sub(first) {
             return Err(absent());
         }
-        Ok(Places { agent: row.agent, first, seqs })
+        Ok(Places { agent: row.agent.clone(), first, seqs })
     }
 
     /// Writes a bundle of the selected turns. Signs and keeps a checkpoint, so that the next bundle can show that the

@@ -4,6 +4,7 @@
 //! the turns that led there. Each is one commit, so that a crash leaves all of it or nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lazaret_gate::entry::Entry as Journaled;
 use lazaret_gate::image::Image;
@@ -94,7 +95,7 @@ impl Host {
             woken = Some((image.digest(), state));
             changes.push(Change::Blob(image));
         }
-        let AgentRow { component, world, engine, grants, budget, caps, slots, .. } = source;
+        let AgentRow { component, world, engine, grants, budget, caps, slots, .. } = Arc::unwrap_or_clone(source);
         let image = woken.as_ref().map(|(image, _)| *image);
         let (agent, entry) = (new.clone(), left.entry);
         let from = from.clone();
@@ -109,7 +110,7 @@ impl Host {
             let slot = self.slot(new);
             self.keep_warm(&mut lock(&slot), image, state);
         }
-        Ok((self.known(new)?, forked))
+        Ok((Arc::unwrap_or_clone(self.known(new)?), forked))
     }
 
     /// Puts an agent back to where one of its turns had left it: image, storage, and with them its labels. Its turns go on
@@ -135,12 +136,12 @@ impl Host {
         let back = AgentRolledBack { agent: agent.clone(), by, to: turn, entry, image, taken, previous };
         self.store.commit(Batch { entries: vec![Body::AgentRolledBack(back)], changes })?;
         self.keep_warm(&mut slot, image, state);
-        self.known(&agent)
+        self.known(&agent).map(Arc::unwrap_or_clone)
     }
 
     /// An agent that is whole: no turn of it is half done, and its row is what the journal says, so that what is copied from it
     /// may be signed.
-    fn between_turns(&self, agent: &AgentId) -> Result<AgentRow, HostError> {
+    fn between_turns(&self, agent: &AgentId) -> Result<Arc<AgentRow>, HostError> {
         let row = self.known(agent)?;
         match (row.state, row.unfinished) {
             (AgentState::InDoubt, Some(turn)) => return Err(self.in_doubt(agent, turn)?),

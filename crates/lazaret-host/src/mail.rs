@@ -23,7 +23,7 @@ impl Host {
     /// Puts a message into an agent's mailbox; returns its number when it is on disk.
     pub(crate) fn enqueue(&self, agent: &AgentId, message: Message) -> Result<u64, HostError> {
         check_message(&message)?;
-        self.trusted(&self.known(agent)?)?;
+        self.trusted(&*self.known(agent)?)?;
         let changes = vec![Change::Enqueue { to: agent.clone(), message }];
         let ticket = self.store.commit_async(Batch { entries: Vec::new(), changes })?;
         let done = ticket.finish().map_err(|why| full(agent, why))?;

@@ -223,7 +223,7 @@ impl Roll {
         for agent in register.agents() {
             let Ok(Some(row)) = self.store.agent(agent) else { continue };
             was.bases.extend(row.base.map(|base| (agent.clone(), base)));
-            was.revoked.extend(row.revoked.map(|revoked| (agent.clone(), revoked)));
+            was.revoked.extend(row.revoked.clone().map(|revoked| (agent.clone(), revoked)));
             if !told.contains(agent) {
                 continue;
             }

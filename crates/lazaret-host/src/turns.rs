@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lazaret_gate::canonical;
 use lazaret_gate::image::Image;
@@ -81,7 +82,7 @@ impl Host {
     }
 
     /// An agent, if it can take a turn now.
-    pub(crate) fn ready(&self, row: AgentRow) -> Result<AgentRow, HostError> {
+    pub(crate) fn ready(&self, row: Arc<AgentRow>) -> Result<Arc<AgentRow>, HostError> {
         self.check_engine(&row.agent, &row.engine)?;
         match (row.state, row.unfinished) {
             (AgentState::Quarantined, _) => Err(self.quarantined(&row.agent)?),
@@ -123,7 +124,7 @@ impl Host {
     pub(crate) fn take_turn(
         &self,
         slot: &mut Slot,
-        row: AgentRow,
+        row: Arc<AgentRow>,
         message: u64,
         input: Message,
         resume: Resume,
@@ -162,7 +163,7 @@ impl Host {
         self.drilled(&row.agent);
         // A switch that stopped it comes before it in the journal.
         self.station.note()?;
-        self.finish(slot, row, message, input, state, (ran, leftover))
+        self.finish(slot, Arc::unwrap_or_clone(row), message, input, state, (ran, leftover))
     }
 
     /// Commits a turn that came to an end; says why for one that didn't.

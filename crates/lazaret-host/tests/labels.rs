@@ -132,7 +132,7 @@ fn send(host: &Host, name: &str, text: &str) -> Turn {
 }
 
 fn labels(host: &Host, name: &str) -> Vec<String> {
-    host.known(&id(name)).unwrap().labels.into_iter().collect()
+    host.known(&id(name)).unwrap().labels.iter().cloned().collect()
 }
 
 fn refusal(turn: &Turn) -> Refusal {
@@ -284,7 +284,7 @@ fn messages_and_forks_carry_what_was_seen() {
 fn put_back(host: &Host, name: &str, labels: Labels) {
     let row = host.known(&id(name)).unwrap();
     let (image, to, taken) = (row.image.unwrap(), row.turn, row.turn);
-    let (agent, by, entry, previous) = (row.agent, "me".to_owned(), row.last_entry, row.last_entry);
+    let (agent, by, entry, previous) = (row.agent.clone(), "me".to_owned(), row.last_entry, row.last_entry);
     let changes = vec![Change::RolledBack { agent: agent.clone(), image, labels, entry: 0 }];
     let back = AgentRolledBack { agent, by, to, entry, image, taken, previous };
     host.store().commit(Batch { entries: vec![Body::AgentRolledBack(back)], changes }).unwrap();

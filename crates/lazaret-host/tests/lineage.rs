@@ -92,7 +92,7 @@ fn a_fork_goes_on_from_any_turn_and_its_source_does_not_notice() {
     assert_eq!(ask(&host, "grandchild", "stored"), "stored=45@2");
     assert_eq!(ask(&host, "a", "recall"), "40,2,1");
     let (source, fork) = (host.known(&id("a")).unwrap(), host.known(&id("grandchild")).unwrap());
-    assert_eq!((source.component, source.grants, source.budget), (fork.component, fork.grants, fork.budget));
+    assert_eq!((source.component, &source.grants, &source.budget), (fork.component, &fork.grants, &fork.budget));
     assert_eq!(check_all(&host, &["a", "fork-0", "fork-1", "fork-4", "grandchild"]).1, 4);
 }
 

@@ -1,6 +1,7 @@
 //! Agents: one row each, kept for ever.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use lazaret_gate::ledger::{Account, Caps, Holder};
 use lazaret_gate::record::World;
@@ -264,7 +265,7 @@ pub(crate) struct Source<'a> {
 impl Source<'_> {
     fn row(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
         match self.recent.row(agent) {
-            Some(row) => Ok(Some(row)),
+            Some(row) => Ok(Some(Arc::unwrap_or_clone(row))),
             None => self.pool.glance(|conn| look_up(conn, agent)),
         }
     }

@@ -148,11 +148,11 @@ impl Store {
     }
 
     /// One agent, even if removed. Like [`Reader::agent`], and faster.
-    pub fn agent(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
+    pub fn agent(&self, agent: &AgentId) -> Result<Option<Arc<AgentRow>>, StoreError> {
         match self.recent.row(agent) {
             Some(row) => Ok(Some(row)),
             // No commit that waits for the tables has touched it.
-            None => self.reader.row(agent),
+            None => Ok(self.reader.row(agent)?.map(Arc::new)),
         }
     }
 

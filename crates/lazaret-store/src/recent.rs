@@ -1,7 +1,7 @@
 //! What recent commits left, at hand: it may not be in the tables yet, and is asked for most.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lazaret_gate::AgentId;
 use lazaret_gate::record::Message;
@@ -34,7 +34,7 @@ pub(crate) struct Recent {
 
 #[derive(Default)]
 struct State {
-    rows: HashMap<AgentId, (u64, AgentRow)>,
+    rows: HashMap<AgentId, (u64, Arc<AgentRow>)>,
     values: HashMap<AgentId, HashMap<String, (u64, Value)>>,
     bytes: usize,
     /// Messages by number.
@@ -52,8 +52,8 @@ impl Recent {
     }
 
     /// An agent's row, if it is here. If it isn't, the tables have it.
-    pub(crate) fn row(&self, agent: &AgentId) -> Option<AgentRow> {
-        self.lock().rows.get(agent).map(|(_, row)| row.clone())
+    pub(crate) fn row(&self, agent: &AgentId) -> Option<Arc<AgentRow>> {
+        self.lock().rows.get(agent).map(|(_, row)| Arc::clone(row))
     }
 
     /// How many messages wait for a living agent, if that is known here.
@@ -120,7 +120,7 @@ impl Recent {
             {
                 state.bytes -= gone.iter().map(|(key, (_, value))| size(key, value)).sum::<usize>();
             }
-            state.rows.insert(row.agent.clone(), (number, row));
+            state.rows.insert(row.agent.clone(), (number, Arc::new(row)));
         }
         if state.bytes > MAX_RECENT_BYTES {
             state.values.values_mut().for_each(|keys| keys.retain(|_, (written, _)| *written > applied));

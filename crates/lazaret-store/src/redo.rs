@@ -26,6 +26,9 @@ const MAGIC: [u8; 8] = *b"LZRTLOG\x01";
 /// Magic, number, length of what follows, the frame before, this frame's hash.
 pub(crate) const HEADER: usize = 8 + 8 + 8 + 32 + 32;
 
+/// Number, length and the frame before: what of a header its hash covers.
+const HASHED: usize = 8 + 8 + 32;
+
 /// Frames begin at multiples of this, so that they are found again behind a damaged one.
 const ALIGN: usize = 64;
 
@@ -251,10 +254,12 @@ impl Redo {
         if end > MAX_COMMIT {
             return Err(StoreError::bad(format!("a commit of {end} bytes; the most is {MAX_COMMIT}")));
         }
-        let mark = hash(&self.key, number, &before, steps);
         let len = (steps.len() as u64).to_le_bytes();
-        let header = [&MAGIC[..], &number.to_le_bytes(), &len, &before, &mark].concat();
-        bytes[..HEADER].copy_from_slice(&header);
+        let hashed = [&number.to_le_bytes()[..], &len, &before].concat();
+        // What is hashed is laid in front of the steps for that, where the header then goes: they need not be copied.
+        bytes[HEADER - HASHED..HEADER].copy_from_slice(&hashed);
+        let mark = *blake3::keyed_hash(&self.key, &bytes[HEADER - HASHED..]).as_bytes();
+        bytes[..HEADER].copy_from_slice(&[&MAGIC[..], &hashed, &mark].concat());
         bytes.resize(Self::padded(end), 0);
         if let Err(why) = self.put(start, &bytes, meanwhile) {
             self.doubtful = Some(start);

@@ -42,7 +42,7 @@ fn a_name_is_never_used_twice() {
     assert_eq!(store.commit(creation("a")), Err(StoreError::NameTaken { agent: id("a") }));
     let gone = StoreError::NoSuchAgent { agent: id("a") };
     let row = store.agent(&id("a")).unwrap().unwrap();
-    assert_eq!((row.state, row.queued), (AgentState::Removed, vec![]));
+    assert_eq!((row.state, row.queued.clone()), (AgentState::Removed, vec![]));
     assert_eq!(store.storage_get(&id("a"), "k"), Err(gone.clone()));
     assert_eq!(store.storage_list(&id("a"), "", None, 9), Err(gone.clone()));
     assert_eq!(store.mailbox_next(&id("a")), Err(gone.clone()));

@@ -21,7 +21,7 @@ fn event(change: TrustChange, hundredths: u8, by: &str) -> TrustEvent {
 fn commit(store: &Store, event: TrustEvent) -> AgentRow {
     let entries = vec![Body::TrustChanged(event.clone())];
     store.commit(Batch { entries, changes: vec![Change::Trust(event)] }).unwrap();
-    store.agent(&id("a")).unwrap().unwrap()
+    std::sync::Arc::unwrap_or_clone(store.agent(&id("a")).unwrap().unwrap())
 }
 
 #[test]

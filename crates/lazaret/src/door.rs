@@ -164,7 +164,7 @@ impl Door {
     /// An agent that exists.
     pub(crate) fn row(&self, agent: &AgentId) -> Result<AgentRow, Failure> {
         match self {
-            Self::Here(keeper) => Ok(keeper.host().known(agent)?),
+            Self::Here(keeper) => Ok(Arc::unwrap_or_clone(keeper.host().known(agent)?)),
             Self::There { root, .. } => {
                 let row = Store::open_read_only(root)?.agent(agent)?;
                 Ok(row.ok_or_else(|| HostError::NoAgent(agent.to_string()))?)

@@ -1,5 +1,7 @@
 //! Agents: made, talked to, settled, removed.
 
+use std::sync::Arc;
+
 use lazaret_gate::record::Message;
 use lazaret_gate::{AgentId, Bytes, Slots};
 use lazaret_link::{AgentRequest, AgentView, Recovered as Told, Reply, RunRequest, Taken};
@@ -88,7 +90,7 @@ impl Keeper {
             }
             AgentRequest::Show { agent } => {
                 let row = self.host.store.agent(&agent)?.ok_or_else(|| HostError::NoAgent(agent.to_string()))?;
-                Ok(Reply::Agent(Box::new(self.view(row))))
+                Ok(Reply::Agent(Box::new(self.view(Arc::unwrap_or_clone(row)))))
             }
             AgentRequest::Send { agent, content_type, body } => {
                 let message = message(content_type, body);

@@ -70,10 +70,10 @@ impl Keeper {
 
     pub(super) fn budget(&self, request: BudgetRequest) -> Result<Reply, HostError> {
         let BudgetRequest::Set { agent, caps } = request;
-        let mut changed = self.host.known(&agent)?.caps;
+        let mut changed = self.host.known(&agent)?.caps.clone();
         set_caps(&mut changed, &caps)?;
         self.host.set_caps(&agent, changed)?;
-        Ok(Reply::Caps(Box::new(self.host.known(&agent)?.caps)))
+        Ok(Reply::Caps(Box::new(self.host.known(&agent)?.caps.clone())))
     }
 
     pub(super) fn kill(&self, request: KillRequest) -> Result<Reply, HostError> {

@@ -347,7 +347,7 @@ impl Shared {
     /// Whether a message need not wait for as long as an operator takes to bind a secret. One that is left for the agent may.
     fn able(self: &Arc<Self>, agent: &AgentId) -> Result<(), HostError> {
         match self.life(agent)? {
-            Some(life) if life.is_idle() || life.is_awake() => self.host.equipped(&self.host.known(agent)?),
+            Some(life) if life.is_idle() || life.is_awake() => self.host.equipped(&*self.host.known(agent)?),
             // There is more to say than that.
             _ => Ok(()),
         }
@@ -483,7 +483,7 @@ impl Shared {
             self.tell_unequipped(&mut lock(&self.state), agent);
         }
         // Whatever kept it from its turn may be on disk by now.
-        let is_off_duty = || self.host.store().agent(agent).is_ok_and(|row| row.is_some_and(off_duty));
+        let is_off_duty = || self.host.store().agent(agent).is_ok_and(|row| row.is_some_and(|row| off_duty(&row)));
         if is_revoked(turn) || (turn.as_ref().is_err() && is_off_duty()) {
             self.look(agent);
         }
@@ -595,6 +595,6 @@ fn is_revoked(turn: &Result<Turn, HostError>) -> bool {
     }
 }
 
-fn off_duty(row: AgentRow) -> bool {
+fn off_duty(row: &AgentRow) -> bool {
     row.state != AgentState::Asleep
 }

@@ -101,5 +101,6 @@ fn somebody() -> String {
 /// An agent's row, or that there is none.
 fn known(host: &lazaret_host::Host, agent: &AgentId) -> Result<lazaret_store::AgentRow, Problem> {
     let row = host.store().agent(agent)?;
-    Ok(row.ok_or_else(|| lazaret_host::HostError::NoAgent(agent.to_string()))?)
+    let row = row.ok_or_else(|| lazaret_host::HostError::NoAgent(agent.to_string()))?;
+    Ok(std::sync::Arc::unwrap_or_clone(row))
 }
