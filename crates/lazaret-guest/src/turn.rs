@@ -20,10 +20,13 @@ pub trait World: Any {
     /// One ask. An error ends the turn.
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt>;
 
-    /// How long the turn has waited for people so far: that is not the guest's time.
+    /// How long the turn has waited for people and for its place among others so far: that is not the guest's time.
     fn waited(&self) -> Duration {
         Duration::ZERO
     }
+
+    /// Called now and then while the guest computes: the turn may be held up here, so that others get to compute.
+    fn give_way(&mut self) {}
 
     /// Why the turn must end now, whatever the guest is doing; none if it need not.
     fn stopped(&self) -> Option<Stop> {
@@ -165,6 +168,7 @@ fn store(program: &Program, world: Box<dyn World>, budget: &Budget) -> wasmtime:
     store.limiter(|guest| &mut guest.memory);
     store.epoch_deadline_callback(|mut running| {
         let guest = running.data_mut();
+        guest.world.give_way();
         guest.stopped = guest.world.stopped();
         #[expect(clippy::disallowed_methods, reason = "the wall-time backstop is measured on a real clock")]
         let late = guest.stopped.is_some() || Instant::now() >= guest.deadline + guest.world.waited();

@@ -25,6 +25,7 @@ use crate::limits::{LET_GO_BYTES, WARM_BYTES};
 use crate::observe::Observer;
 use crate::present::Station;
 use crate::rules::Rules;
+use crate::seats::Seats;
 use crate::secrets::{Lockbox, SecretUses};
 
 /// A data root that is open for writing, with an engine to run its agents.
@@ -158,6 +159,7 @@ impl Host {
             store: store.clone(),
             promises: Arc::default(),
             acts: Arc::default(),
+            seats: Seats::for_processors(),
         };
         station.note()?;
         let keys = Arc::new(Keys::new(root, store.clone(), settings.passphrase)?);

@@ -34,6 +34,7 @@ mod runs;
 pub mod schedule;
 mod schedules;
 mod scores;
+mod seats;
 mod secrets;
 mod slots;
 pub mod supervisor;

@@ -1,5 +1,7 @@
 //! Caps on what the host keeps at hand.
 
+use std::time::Duration;
+
 /// Heaps of sleeping agents that stay mapped for their next turn, in bytes. Beyond this, the ones not used for longest
 /// are let go and wake from disk.
 pub(crate) const WARM_BYTES: usize = 512 << 20;
@@ -65,6 +67,19 @@ pub(crate) const SCHEDULE_RETRY_MS: u64 = 5_000;
 /// The stack of a thread that takes turns: guest code may use 512 KiB of it (the engine's own limit), and the host's frames
 /// lie above and below. Untouched, it is only addresses.
 pub(crate) const TURN_STACK: usize = 2 << 20;
+
+/// Turns that compute at once, for each processor. More than one: some wait for a lock or a page, and a few clients of a small
+/// machine need not wait for each other.
+pub(crate) const SEATS_PER_PROCESSOR: usize = 4;
+
+/// And on a machine with one or two.
+pub(crate) const LEAST_SEATS: usize = 8;
+
+/// Who has computed for so long gives way if others wait. Guests are asked about every 10 ms.
+pub(crate) const SEAT_FOR: Duration = Duration::from_millis(8);
+
+/// Turns that begin or come back, before one that gave way has its next stretch.
+pub(crate) const FRESH_IN_A_ROW: usize = 4;
 
 /// A thread that had nothing to do for so long ends.
 pub(crate) const IDLE_THREAD_MS: u64 = 10_000;

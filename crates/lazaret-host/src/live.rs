@@ -24,6 +24,7 @@ use crate::observe::{Lasted, Timing};
 use crate::present::{Esteem, Present, Station};
 use crate::promises::Promised;
 use crate::rules::Rules;
+use crate::seats::Seat;
 
 /// What a turn was given, and how far it had come if it is being taken up again.
 pub(crate) struct Plan {
@@ -67,6 +68,7 @@ pub(crate) struct Live {
     at: Point,
     meter: Meter,
     acts: Acting,
+    seat: Arc<Seat>,
     begun: Instant,
     timings: Vec<Timing>,
     present: Present,
@@ -92,11 +94,13 @@ pub(crate) struct Traces {
 }
 
 impl Live {
+    /// Waits for a seat.
     pub(crate) fn new(plan: Plan, station: &Station, outside: Outside, acts: Acting) -> Self {
+        let seat = station.seats.sit();
         #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
         let begun = Instant::now();
         let known = Recorded::part(plan.resume.tape, plan.resume.rulings);
-        let present = station.present(&plan.agent, plan.turn, plan.esteem, known.clone());
+        let present = station.present(&plan.agent, plan.turn, plan.esteem, known.clone(), Arc::clone(&seat));
         let (store, rules, agent) = (station.store.clone(), station.rules.clone(), plan.agent.clone());
         let outside = outside.with_switches(move |effect| rules.halted(&agent, effect));
         Self {
@@ -107,6 +111,7 @@ impl Live {
             labels: plan.labels,
             at: present.point(),
             acts,
+            seat,
             begun,
             timings: Vec::new(),
             present,
@@ -146,7 +151,7 @@ impl Live {
     #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
     pub(crate) fn into_traces(self) -> Traces {
         let took = self.begun.elapsed();
-        let wall = took.saturating_sub(self.present.waited());
+        let wall = took.saturating_sub(self.waited());
         Traces {
             tape: self.journal.tape,
             rulings: self.journal.rulings,
@@ -163,9 +168,34 @@ impl Live {
 }
 
 impl World for Live {
-    #[expect(clippy::disallowed_methods, reason = "what an ask took is measured on a real clock")]
     fn ask(&mut self, effect: Effect) -> Result<Outcome, Halt> {
+        self.seat.give_way();
+        let answered = self.mediated(effect);
+        // Not before the act is over: whoever stops the agent waits for that, and must not wait for a seat.
+        self.seat.take();
+        answered
+    }
+
+    fn give_way(&mut self) {
+        self.seat.give_way();
+    }
+
+    fn waited(&self) -> Duration {
+        self.present.waited() + self.seat.waited()
+    }
+
+    fn stopped(&self) -> Option<Stop> {
+        self.present.stopped()
+    }
+}
+
+impl Live {
+    #[expect(clippy::disallowed_methods, reason = "what an ask took is measured on a real clock")]
+    fn mediated(&mut self, effect: Effect) -> Result<Outcome, Halt> {
         let _act = self.acts.begin();
+        if effect.leaves_host() || matches!(effect, Effect::ClockSleep { .. }) {
+            self.seat.leave();
+        }
         let after = self.begun.elapsed();
         let mut caller = Caller {
             agent: &self.agent,
@@ -179,14 +209,6 @@ impl World for Live {
         let answered = mediate(&mut caller, effect, &mut self.present, &mut self.journal, &mut self.executor);
         self.timings.push(Timing { after, took: self.begun.elapsed().saturating_sub(after) });
         answered
-    }
-
-    fn waited(&self) -> Duration {
-        self.present.waited()
-    }
-
-    fn stopped(&self) -> Option<Stop> {
-        self.present.stopped()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::error::HostError;
 use crate::limits::SETTLE_MS;
 use crate::promises::Promises;
 use crate::rules::Rules;
+use crate::seats::{Seat, Seats};
 
 /// How a guest's code is confined: WebAssembly.
 const TIER: &str = "A";
@@ -39,6 +40,7 @@ pub(crate) struct Station {
     pub(crate) store: Arc<Store>,
     pub(crate) promises: Arc<Promises>,
     pub(crate) acts: Arc<Acts>,
+    pub(crate) seats: Arc<Seats>,
 }
 
 type FindBook = Box<dyn FnMut(&Digest) -> Result<Arc<Rulebook>, String> + Send>;
@@ -53,6 +55,7 @@ pub(crate) struct Present {
     before: Then<FindBook>,
     known: usize,
     waited: Duration,
+    seat: Arc<Seat>,
     /// Somebody was asked in this turn.
     asked: bool,
 }
@@ -75,7 +78,14 @@ impl Drop for Present {
 
 impl Station {
     /// The circumstances of a turn that goes on after `known`.
-    pub(crate) fn present(&self, agent: &AgentId, turn: u64, esteem: Esteem, known: Recorded) -> Present {
+    pub(crate) fn present(
+        &self,
+        agent: &AgentId,
+        turn: u64,
+        esteem: Esteem,
+        known: Recorded,
+        seat: Arc<Seat>,
+    ) -> Present {
         let station = self.clone();
         let find: FindBook = Box::new(move |digest| station.rulebook(digest));
         Present {
@@ -86,6 +96,7 @@ impl Station {
             known: known.len(),
             before: Then::new(known, find),
             waited: Duration::ZERO,
+            seat,
             asked: false,
         }
     }
@@ -228,6 +239,7 @@ impl Circumstances for Present {
         };
         let over = || self.station.rules.halted(&self.agent, matter.effect).is_some();
         self.asked = true;
+        self.seat.leave();
         let asked = self.station.approvals.ask(&asking, &mut then, &over);
         #[expect(clippy::disallowed_methods, reason = "waiting for a person is measured on a real clock")]
         let waited = begun.elapsed();

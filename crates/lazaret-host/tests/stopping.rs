@@ -145,3 +145,32 @@ fn nothing_is_executed_after_a_kill_has_returned() {
     assert_eq!(late, 0);
     assert!(acted * 2 > AGENTS, "only {acted} did anything that could be stopped");
 }
+
+#[test]
+fn a_short_turn_is_taken_among_many_that_loop_and_they_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let (keeper, seen, agents) = crowd(&dir.path().join("root"));
+    let component = wat::parse_str(include_str!("../benches/speed/asker.wat")).unwrap();
+    let short: AgentId = "short".parse().unwrap();
+    let (grants, budget, caps) = (Grants::basic(), Budget::default(), Caps::default());
+    let new = NewAgent { agent: short.clone(), grants, budget, caps, slots: Default::default() };
+    keeper.host().create(new, &component).unwrap();
+    let mut answered = 0;
+    for asks in 1..=8_u32 {
+        let (agent, content_type) = (short.clone(), "text/plain".to_owned());
+        let send = AgentRequest::Send { agent, content_type, body: asks.to_le_bytes().to_vec().into() };
+        let Ok(Reply::Taken(taken)) = keeper.answer(Request::Agent(send)) else { panic!("no answer to {asks}") };
+        assert!(matches!(taken.record.ending, Ending::Replied(_)), "{:?}", taken.record.ending);
+        answered = wall();
+    }
+    assert!(agents.iter().all(|agent| goes_on((&keeper, &seen), agent)), "some had to be stopped for it");
+    // Until each of them has had another stretch.
+    std::thread::sleep(Duration::from_secs(2));
+    let kill = KillRequest { switch: Switch::All, lift: false, by: "ana".into(), reason: "enough".into() };
+    keeper.answer(Request::Kill(kill)).unwrap();
+    let (_, acted) = after((&keeper, &seen), &agents, wall(), Cause::Killed);
+    assert_eq!(acted, AGENTS, "everybody had a stretch");
+    let turns = seen.0.lock().unwrap();
+    let on = agents.iter().filter(|agent| turns[*agent].1.iter().any(|time| *time > answered)).count();
+    assert_eq!(on, AGENTS, "and went on after it");
+}
