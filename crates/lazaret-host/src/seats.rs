@@ -132,6 +132,15 @@ struct Sitting {
     waited: Duration,
 }
 
+impl Sitting {
+    /// Sits after it stood since then.
+    fn again(&mut self, stood: Instant) {
+        let sits = now();
+        self.waited += sits.duration_since(stood);
+        self.since = Some(sits);
+    }
+}
+
 #[expect(clippy::disallowed_methods, reason = "who has had a seat for long gives way, by a real clock")]
 fn now() -> Instant {
     Instant::now()
@@ -144,8 +153,7 @@ impl Seat {
         if sitting.since.is_none() {
             let begun = now();
             self.of.stand();
-            sitting.waited += begun.elapsed();
-            sitting.since = Some(now());
+            sitting.again(begun);
         }
     }
 
@@ -167,8 +175,7 @@ impl Seat {
         let begun = now();
         let is_due = sitting.since.is_some_and(|since| begun.duration_since(since) >= SEAT_FOR);
         if is_due && self.of.change_places() {
-            sitting.waited += begun.elapsed();
-            sitting.since = Some(now());
+            sitting.again(begun);
         }
     }
 
