@@ -70,5 +70,5 @@ fn a_row_of_old_reads_as_one_that_nobody_has_counted() {
     }
     let old: AgentRow = serde_json::from_value(json).unwrap();
     assert_eq!((old.conduct, old.base, &old.revoked), (None, None, &None));
-    assert_eq!(AgentRow { conduct: row.conduct, ..old }, row);
+    assert_eq!(AgentRow { conduct: row.conduct, ..old }, *row);
 }
