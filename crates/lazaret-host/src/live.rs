@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) labels: Labels,
     pub(crate) esteem: Esteem,
     pub(crate) resume: Resume,
+    /// It has one.
+    pub(crate) seat: Arc<Seat>,
 }
 
 /// Where a cut-off turn stood.
@@ -94,13 +96,11 @@ pub(crate) struct Traces {
 }
 
 impl Live {
-    /// Waits for a seat.
     pub(crate) fn new(plan: Plan, station: &Station, outside: Outside, acts: Acting) -> Self {
-        let seat = station.seats.sit();
         #[expect(clippy::disallowed_methods, reason = "what a turn took is measured on a real clock")]
         let begun = Instant::now();
         let known = Recorded::part(plan.resume.tape, plan.resume.rulings);
-        let present = station.present(&plan.agent, plan.turn, plan.esteem, known.clone(), Arc::clone(&seat));
+        let present = station.present(&plan.agent, plan.turn, plan.esteem, known.clone(), Arc::clone(&plan.seat));
         let (store, rules, agent) = (station.store.clone(), station.rules.clone(), plan.agent.clone());
         let outside = outside.with_switches(move |effect| rules.halted(&agent, effect));
         Self {
@@ -111,7 +111,7 @@ impl Live {
             labels: plan.labels,
             at: present.point(),
             acts,
-            seat,
+            seat: plan.seat,
             begun,
             timings: Vec::new(),
             present,

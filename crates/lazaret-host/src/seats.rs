@@ -76,22 +76,24 @@ impl Seats {
 
     /// Waits for a seat.
     pub(crate) fn sit(self: &Arc<Self>) -> Arc<Seat> {
-        self.stand();
+        let stood = self.stand();
         let sitting = Sitting { since: Some(now()), waited: Duration::ZERO };
-        Arc::new(Seat { of: Arc::clone(self), sitting: Mutex::new(sitting) })
+        Arc::new(Seat { of: Arc::clone(self), stood, sitting: Mutex::new(sitting) })
     }
 
-    fn stand(&self) {
+    /// Stands in line until it can sit; false if it need not.
+    fn stand(&self) -> bool {
         let mut line = lock(&self.line);
         if line.free > 0 {
             line.free -= 1;
-            return;
+            return false;
         }
         let place = Arc::new(Place::default());
         line.fresh.push_back(Arc::clone(&place));
         self.standing.fetch_add(1, Ordering::Relaxed);
         drop(line);
         place.wait();
+        true
     }
 
     /// Somebody stands up.
@@ -123,6 +125,7 @@ impl Seats {
 /// A turn's seat, or its wish for one. Only the turn's own thread sits down and stands up.
 pub(crate) struct Seat {
     of: Arc<Seats>,
+    stood: bool,
     sitting: Mutex<Sitting>,
 }
 
@@ -147,6 +150,11 @@ fn now() -> Instant {
 }
 
 impl Seat {
+    /// Whether it had to stand in line before it first sat.
+    pub(crate) fn stood(&self) -> bool {
+        self.stood
+    }
+
     /// Waits for a seat, unless it has one.
     pub(crate) fn take(&self) {
         let mut sitting = lock(&self.sitting);

@@ -133,6 +133,12 @@ impl Host {
             self.vouched(&row)?;
             slot.vouched = true;
         }
+        let seat = self.station.seats.sit();
+        if seat.stood() && !resume.begun {
+            // That took its time, and it may have been stopped meanwhile.
+            self.running()?;
+            self.trusted(&row)?;
+        }
         if !resume.begun {
             funded(&row)?;
             self.equipped(&row)?;
@@ -151,6 +157,7 @@ impl Host {
             labels: labels::at_start(&row.labels, &input),
             esteem: self.esteem(&row)?,
             resume,
+            seat,
         };
         let actor = self.station.acts.enter(&row.agent);
         let outside = self.outside(&row.agent, &row.grants);
