@@ -20,15 +20,6 @@ pub const MAX_GROUP: usize = 256;
 /// As many batches that wait when a group is written make a crowd, for which the clerk is called. One alone writes itself.
 pub(crate) const CROWD: usize = 2;
 
-/// Where a group takes so long, the disk is what a crowd waits for: the clerk then waits for those it has just answered, for this
-/// part of the time that the group took, so that all share the next flush. Where a flush takes less than it takes a few clients
-/// to come back, waiting costs more than it brings.
-pub(crate) const SLOW_FLUSH: Duration = Duration::from_micros(500);
-pub(crate) const GATHER_PART: u32 = 4;
-
-/// If less than half of them came, they aren't waited for after so many groups.
-pub(crate) const GATHER_AGAIN: u32 = 16;
-
 /// One blob. Components are the largest; an image is pages.
 pub const MAX_BLOB: usize = 256 << 20;
 

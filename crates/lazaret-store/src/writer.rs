@@ -1,18 +1,16 @@
 //! Group commit. Whoever waits first writes for everybody who has queued, and those who come meanwhile make the next group:
 //! a lone caller so pays for no hand-over between threads. Where several wait when a group is written, a thread of its own
-//! goes on, the clerk: its next flush begins at once, and not when a caller that has slept gets a processor. Only on a slow
-//! disk does it wait a little for those it has just answered: they would else take turns in two halves, a flush for each.
+//! goes on, the clerk: its next flush begins at once, and not when a caller that has slept gets a processor.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use crate::batch::{Placed, Prepared};
 use crate::desk::{Answer, Desk};
 use crate::error::StoreError;
-use crate::limits::{CROWD, GATHER_AGAIN, GATHER_PART, MAX_COMMIT, MAX_GROUP, SLOW_FLUSH};
+use crate::limits::{CROWD, MAX_COMMIT, MAX_GROUP};
 use crate::pending::Applier;
 
 /// The way to the desk.
@@ -34,8 +32,6 @@ struct State {
     queue: VecDeque<(Prepared, Arc<Slot>)>,
     desk: Place,
     clerk: Option<JoinHandle<()>>,
-    /// The clerk waits until so many are in line.
-    awaited: Option<usize>,
     /// Nobody comes any more: somebody waits until the line is empty.
     closing: bool,
 }
@@ -167,31 +163,6 @@ fn next_group(queue: &mut VecDeque<(Prepared, Arc<Slot>)>) -> (Vec<Prepared>, Ve
     queue.drain(..many).unzip()
 }
 
-/// Whether those who are answered come back soon, as clients do that send again and again, or stay away.
-#[derive(Default)]
-struct Returning {
-    /// Groups before it is tried again.
-    pause: u32,
-}
-
-impl Returning {
-    /// How long those who were just answered are waited for, after a group that took so long; none if they aren't.
-    fn patience(&mut self, took: Duration) -> Option<Duration> {
-        if took < SLOW_FLUSH {
-            return None;
-        }
-        let now = self.pause == 0;
-        self.pause = self.pause.saturating_sub(1);
-        now.then_some(took / GATHER_PART)
-    }
-
-    fn learn(&mut self, answered: usize, came: usize) {
-        if came * 2 < answered {
-            self.pause = GATHER_AGAIN;
-        }
-    }
-}
-
 impl Line {
     /// Waits for an answer, writing a group oneself if the desk is free.
     fn serve(self: &Arc<Self>, slot: &Slot, meanwhile: &mut dyn FnMut()) -> Answer {
@@ -285,17 +256,11 @@ impl Line {
         loop {
             match std::mem::replace(&mut state.desk, Place::Taken) {
                 Place::Kept(mut desk) => {
-                    let mut returning = Returning::default();
                     while !state.queue.is_empty() {
                         let (group, slots) = next_group(&mut state.queue);
                         drop(state);
-                        let begun = Instant::now();
                         desk = self.sit(desk, group, &slots, &mut || {});
-                        let patience = returning.patience(begun.elapsed());
                         state = lock(&self.state);
-                        if let Some(patience) = patience {
-                            state = self.gather(state, slots.len(), patience, &mut returning);
-                        }
                     }
                     self.leave_free(state, desk);
                     state = lock(&self.state);
@@ -310,23 +275,6 @@ impl Line {
                 }
             }
         }
-    }
-
-    /// Waits for those who were just answered to be in line again.
-    fn gather<'a>(
-        &self,
-        mut state: MutexGuard<'a, State>,
-        answered: usize,
-        patience: Duration,
-        returning: &mut Returning,
-    ) -> MutexGuard<'a, State> {
-        let before = state.queue.len();
-        state.awaited = Some(before + answered);
-        let few = |state: &mut State| state.awaited.is_some() && !state.closing;
-        state = self.called.wait_timeout_while(state, patience, few).unwrap_or_else(PoisonError::into_inner).0;
-        state.awaited = None;
-        returning.learn(answered, state.queue.len().saturating_sub(before));
-        state
     }
 
     /// Writes what is in line and takes the desk away, if it is still there.
@@ -365,13 +313,7 @@ impl Line {
 
 impl Writer {
     pub(crate) fn new(desk: Desk, applier: Applier) -> Self {
-        let state = State {
-            queue: VecDeque::new(),
-            desk: Place::Free(Box::new(desk)),
-            clerk: None,
-            awaited: None,
-            closing: false,
-        };
+        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)), clerk: None, closing: false };
         let line = Line { state: Mutex::new(state), moved: Condvar::new(), called: Condvar::new() };
         Self { line: Arc::new(line), applier }
     }
@@ -380,14 +322,7 @@ impl Writer {
         let slot = Arc::new(Slot::default());
         let mut state = lock(&self.line.state);
         state.queue.push_back((batch, Arc::clone(&slot)));
-        let all_are_back = state.awaited.is_some_and(|awaited| state.queue.len() >= awaited);
-        if all_are_back {
-            state.awaited = None;
-        }
         drop(state);
-        if all_are_back {
-            self.line.called.notify_one();
-        }
         Ticket { line: Arc::clone(&self.line), slot }
     }
 
