@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::host::lock;
 use crate::limits::{FRESH_IN_A_ROW, LEAST_SEATS, SEAT_FOR, SEATS_PER_PROCESSOR};
+use crate::order::processors;
 
 /// All of them.
 pub(crate) struct Seats {
@@ -65,8 +66,7 @@ impl Line {
 impl Seats {
     /// As many as suit this machine.
     pub(crate) fn for_processors() -> Arc<Self> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::new((processors * SEATS_PER_PROCESSOR).max(LEAST_SEATS))
+        Self::new((processors() * SEATS_PER_PROCESSOR).max(LEAST_SEATS))
     }
 
     fn new(free: usize) -> Arc<Self> {
