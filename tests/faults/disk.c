@@ -3,7 +3,8 @@
 // never flushed. Here a short write really writes its first half, and a power cut really takes back what was not flushed.
 //
 //   DISK_ROOT   files under this directory have the bad disk
-//   DISK_FAULT  short  the Nth write does only its first half and says so
+//   DISK_FAULT  slow   none: flushes only take their time
+//               short  the Nth write does only its first half and says so
 //               full   as short, and from then on no file can grow
 //               torn   as short, and the process is killed
 //               power  before the Nth write or flush all that was not flushed is undone, and the process is killed
@@ -11,6 +12,7 @@
 //               lying  as power, on a disk whose flushes do nothing: what is lost then must be noticed by whoever checks
 //   DISK_AT     N, from 1, counted over all threads
 //   DISK_MARK   a file that is made when the fault strikes
+//   DISK_SLOW   microseconds that every flush takes longer; what is written meanwhile is not flushed by it
 //
 // Names (create, rename, unlink) are taken to be on disk at once: only contents and lengths are undone.
 
@@ -27,11 +29,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum fault { NONE, SHORT, FULL, TORN, POWER, MIXED, LYING };
+enum fault { NONE, SLOW, SHORT, FULL, TORN, POWER, MIXED, LYING };
 
 // A write or a change of length that was not flushed yet.
 struct dirt {
     struct dirt *before;
+    long serial;
     dev_t dev;
     ino_t ino;
     int fd;  // a duplicate that stays open: the file may be closed and renamed by the time that it is needed
@@ -44,17 +47,19 @@ struct dirt {
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static struct dirt *dirt;
 static enum fault fault;
-static long strike_at, count;
+static long strike_at, count, serial;
+static useconds_t slow;
 static int full;
 static char root[PATH_MAX];
 
 __attribute__((constructor)) static void setup(void) {
-    const char *names[] = {"", "short", "full", "torn", "power", "mixed", "lying"};
+    const char *names[] = {"", "slow", "short", "full", "torn", "power", "mixed", "lying"};
     const char *what = getenv("DISK_FAULT"), *at = getenv("DISK_AT"), *where = getenv("DISK_ROOT");
     if (what == NULL || at == NULL || where == NULL || realpath(where, root) == NULL) return;
-    for (int i = SHORT; i <= LYING; i++)
+    for (int i = SLOW; i <= LYING; i++)
         if (strcmp(what, names[i]) == 0) fault = i;
     strike_at = atol(at);
+    if (getenv("DISK_SLOW") != NULL) slow = (useconds_t)atol(getenv("DISK_SLOW"));
 }
 
 // Whether a descriptor is a file with the bad disk. The lock's content and SQLite's shared memory mean nothing after a
@@ -125,7 +130,7 @@ static int kept_fd(int fd, const struct stat *file) {
 static void soil(int fd, const struct stat *file, const void *bytes, size_t len, off_t at, off_t size) {
     struct dirt *d = calloc(1, sizeof *d);
     if (d == NULL) abort();
-    *d = (struct dirt){.before = dirt, .dev = file->st_dev, .ino = file->st_ino, .fd = kept_fd(fd, file), .at = at,
+    *d = (struct dirt){.before = dirt, .serial = ++serial, .dev = file->st_dev, .ino = file->st_ino, .fd = kept_fd(fd, file), .at = at,
                        .old_size = file->st_size, .new_size = size, .new_len = len,
                        .appended = (fcntl(fd, F_GETFL) & O_APPEND) != 0};
     if (bytes != NULL) d->new_bytes = copy(bytes, len);
@@ -138,10 +143,10 @@ static void soil(int fd, const struct stat *file, const void *bytes, size_t len,
 }
 
 // Its duplicates stay open: closing one would drop SQLite's locks.
-static void flushed(const struct stat *file) {
+static void flushed(const struct stat *file, long upto) {
     for (struct dirt **place = &dirt; *place != NULL;) {
         struct dirt *d = *place;
-        if (d->dev == file->st_dev && d->ino == file->st_ino) {
+        if (d->serial <= upto && d->dev == file->st_dev && d->ino == file->st_ino) {
             *place = d->before;
             free(d->old_bytes);
             free(d->new_bytes);
@@ -182,11 +187,16 @@ static ssize_t bad_write(int fd, const void *bytes, size_t len, off_t at, int pl
 
 static int bad_flush(int fd, long number) {
     struct stat file;
-    if (fault < POWER || !ours(fd, &file)) return (int)syscall(number, fd);
+    if (!ours(fd, &file)) return (int)syscall(number, fd);
     pthread_mutex_lock(&guard);
-    if (strikes()) cut_power();
+    if (fault >= POWER && strikes()) cut_power();
+    long upto = serial;
+    pthread_mutex_unlock(&guard);
+    if (slow > 0) usleep(slow);
+    if (fault < POWER) return (int)syscall(number, fd);
+    pthread_mutex_lock(&guard);
     int done = (int)syscall(number, fd);
-    if (done == 0 && fault != LYING) flushed(&file);
+    if (done == 0 && fault != LYING) flushed(&file, upto);
     pthread_mutex_unlock(&guard);
     return done;
 }

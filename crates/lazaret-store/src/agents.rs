@@ -1,6 +1,6 @@
 //! Agents: one row each, kept for ever.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use lazaret_gate::ledger::{Account, Caps, Holder};
@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::{Deserialize, Serialize};
 
 use crate::db::Pool;
+use crate::desk::Ahead;
 use crate::error::StoreError;
 use crate::head::Head;
 use crate::op::Op;
@@ -256,15 +257,17 @@ pub(crate) fn all(conn: &Connection) -> Result<Vec<AgentRow>, StoreError> {
     }
 }
 
-/// Where rows are found: those that recent commits left, and the tables for all others.
+/// Where rows are found: those that commits in the air and recent ones left, and the tables for all others.
 pub(crate) struct Source<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) recent: &'a Recent,
+    pub(crate) ahead: &'a VecDeque<Ahead>,
 }
 
 impl Source<'_> {
     fn row(&self, agent: &AgentId) -> Result<Option<AgentRow>, StoreError> {
-        match self.recent.row(agent) {
+        let ahead = self.ahead.iter().rev().find_map(|commit| commit.rows.get(agent));
+        match ahead.cloned().or_else(|| self.recent.row(agent)) {
             Some(row) => Ok(Some(Arc::unwrap_or_clone(row))),
             None => self.pool.glance(|conn| look_up(conn, agent)),
         }

@@ -19,8 +19,10 @@
 )]
 
 mod agents;
+mod air;
 mod batch;
 mod blobs;
+mod crowd;
 mod db;
 mod desk;
 mod error;
@@ -46,6 +48,7 @@ pub mod vault;
 mod verify;
 mod writer;
 
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -63,9 +66,10 @@ pub use told::{Committed, Listener};
 pub use verify::Verified;
 pub use writer::Ticket;
 
+use air::Air;
 use batch::{Prepared, Tip};
 use db::Pool;
-use desk::Desk;
+use desk::{Begun, Desk};
 use head::Head;
 use key::HostKey;
 use pending::{Applier, Pending};
@@ -124,9 +128,10 @@ impl Store {
         let pool = Pool::open(root.database(), &root.log())?;
         let applier = Applier::start(tables, Arc::clone(&pending))?;
         let told = Told::default();
-        let (recent_too, pending_too, told_too) = (Arc::clone(&recent), Arc::clone(&pending), told.clone());
-        let mut desk =
-            Desk { redo, tip, now, recent: recent_too, pending: pending_too, pool, told: told_too, asked_safe: None };
+        let air = Arc::new(Air::new(number, Arc::clone(&recent), Arc::clone(&pending), told.clone()));
+        let (ahead, asked_safe) = (VecDeque::new(), None);
+        let (recent_too, pending_too) = (Arc::clone(&recent), Arc::clone(&pending));
+        let mut desk = Desk { redo, tip, now, recent: recent_too, pending: pending_too, air, ahead, pool, asked_safe };
         if number == 0 {
             begin(&mut desk, &key)?;
             pending.drain()?;
@@ -224,8 +229,15 @@ impl Drop for Store {
 fn begin(desk: &mut Desk, key: &HostKey) -> Result<(), StoreError> {
     let genesis = Genesis { format: JOURNAL_FORMAT.to_owned(), key: key.verifier().to_text() };
     let batch = Prepared::new(&[Body::Genesis(genesis)], vec![Change::Checkpoint])?;
-    desk.commit(vec![batch], &mut || {}).pop().unwrap_or(Err(StoreError::Closed))?;
-    Ok(())
+    let answers = match desk.begin(vec![batch]) {
+        Begun::Nothing(answers) => answers,
+        Begun::Flight(number, flush) => {
+            let landed = desk.air.land(number, flush.wait());
+            desk.mend()?;
+            landed.into_iter().flat_map(|landed| landed.answers).collect()
+        }
+    };
+    answers.into_iter().next().unwrap_or(Err(StoreError::Closed)).map(drop)
 }
 
 /// Brings the database up to date with the redo log, and begins that anew. Whoever does this holds the lock.

@@ -20,6 +20,13 @@ pub const MAX_GROUP: usize = 256;
 /// As many batches that wait when a group is written make a crowd, for which the clerk is called. One alone writes itself.
 pub(crate) const CROWD: usize = 2;
 
+/// Commits that are flushed at a time.
+pub(crate) const FLIGHTS: usize = 2;
+
+/// If the disk takes this long for a flush, another commit may be flushed meanwhile: with flushes of a millisecond, eight who
+/// commit then make half as many more. Where a flush takes a tenth of that, a seventh fewer.
+pub(crate) const SLOW_FLUSH: Duration = Duration::from_micros(400);
+
 /// One blob. Components are the largest; an image is pages.
 pub const MAX_BLOB: usize = 256 << 20;
 

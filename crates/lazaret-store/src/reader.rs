@@ -53,6 +53,7 @@ impl Reader {
                 pool.close();
                 if crate::recover(&root)? {
                     pool = connect()?;
+                    break;
                 }
                 // Else somebody writes, and brings it into the tables at any moment. If that fails, it is read as it is.
                 if applied(&pool)? >= last {

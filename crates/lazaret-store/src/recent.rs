@@ -102,7 +102,7 @@ impl Recent {
         &self,
         number: u64,
         applied: u64,
-        rows: impl IntoIterator<Item = AgentRow>,
+        rows: impl IntoIterator<Item = Arc<AgentRow>>,
         written: impl IntoIterator<Item = Written>,
     ) {
         let mut state = self.lock();
@@ -120,7 +120,7 @@ impl Recent {
             {
                 state.bytes -= gone.iter().map(|(key, (_, value))| size(key, value)).sum::<usize>();
             }
-            state.rows.insert(row.agent.clone(), (number, Arc::new(row)));
+            state.rows.insert(row.agent.clone(), (number, row));
         }
         if state.bytes > MAX_RECENT_BYTES {
             state.values.values_mut().for_each(|keys| keys.retain(|_, (written, _)| *written > applied));

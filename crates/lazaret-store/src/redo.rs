@@ -1,5 +1,5 @@
-//! The redo log: where a commit is on disk first. One frame per commit, written at once and flushed once; the tables
-//! follow later. After a crash the frames that the tables have not seen are laid into them.
+//! The redo log: where a commit is on disk first. One frame per commit, written at once and flushed once, at most two of them
+//! at a time; the tables follow later. After a crash the frames that the tables have not seen are laid into them.
 //!
 //! A frame says its number, names the frame before it and is closed by a hash that only this host can make, over all of
 //! it. The file is a ring: a frame's place is used again when its commit is safe in the database. An old frame is never
@@ -10,24 +10,31 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::StoreError;
-use crate::limits::{LOG_RING, LOG_STEP, LOG_STEP_AFTER, MAX_COMMIT};
+use crate::limits::{FLIGHTS, LOG_RING, LOG_STEP, LOG_STEP_AFTER, MAX_COMMIT};
 use crate::ring::Ring;
 use crate::root::{Root, closed_to_others};
 
 /// Begins every frame; the last byte is the format.
-const MAGIC: [u8; 8] = *b"LZRTLOG\x01";
+const MAGIC: [u8; 8] = *b"LZRTLOG\x02";
 
-/// Magic, number, length of what follows, the frame before, this frame's hash.
-pub(crate) const HEADER: usize = 8 + 8 + 8 + 32 + 32;
+/// Magic, number, length of what follows, the last frame that was known to be on disk, the frame before, this frame's hash.
+pub(crate) const HEADER: usize = 8 + 8 + 8 + 8 + 32 + 32;
 
-/// Number, length and the frame before: what of a header its hash covers.
-const HASHED: usize = 8 + 8 + 32;
+/// What of a header its hash covers: all but magic and hash.
+const HASHED: usize = HEADER - MAGIC.len() - MARK;
+
+/// Before there could be two at a time, a frame did not say which was on disk: the one before it always was.
+const LONE_MAGIC: [u8; 8] = *b"LZRTLOG\x01";
+const LONE_HEADER: usize = HEADER - 8;
+
+const MARK: usize = 32;
 
 /// Frames begin at multiples of this, so that they are found again behind a damaged one.
 const ALIGN: usize = 64;
@@ -50,13 +57,13 @@ pub(crate) struct Frame {
     pub(crate) mark: Mark,
     /// Header, steps, and zeros up to a multiple of [`ALIGN`].
     bytes: Vec<u8>,
-    /// Where the steps end.
-    end: usize,
+    /// Where the steps are.
+    steps: Range<usize>,
 }
 
 impl Frame {
     pub(crate) fn steps(&self) -> &[u8] {
-        self.bytes.get(HEADER..self.end).unwrap_or_default()
+        self.bytes.get(self.steps.clone()).unwrap_or_default()
     }
 
     /// All of its bytes, as they lie in the log.
@@ -67,7 +74,7 @@ impl Frame {
     /// A commit of nothing.
     #[cfg(test)]
     pub(crate) fn blank(number: u64) -> Self {
-        Self { number, before: NO_FRAME, mark: NO_FRAME, bytes: vec![0; HEADER], end: HEADER }
+        Self { number, before: NO_FRAME, mark: NO_FRAME, bytes: vec![0; HEADER], steps: HEADER..HEADER }
     }
 }
 
@@ -75,39 +82,46 @@ fn damaged() -> StoreError {
     StoreError::damaged("the log `lazaret.redo`")
 }
 
-fn hash(key: &[u8; 32], number: u64, before: &Mark, steps: &[u8]) -> Mark {
-    let (number, len) = (number.to_le_bytes(), (steps.len() as u64).to_le_bytes());
-    if steps.len() <= COPIED {
-        return *blake3::keyed_hash(key, &[&number[..], &len, before, steps].concat()).as_bytes();
-    }
-    let mut hasher = blake3::Hasher::new_keyed(key);
-    hasher.update(&number).update(&len).update(before).update(steps);
-    *hasher.finalize().as_bytes()
-}
-
 /// A header as it stands in the file, believed by nobody yet.
-struct Header {
+struct Header<'a> {
     number: u64,
-    len: usize,
+    /// The last frame that was known to be on disk when this one was written.
+    flushed: u64,
     before: Mark,
     mark: Mark,
+    hashed: &'a [u8],
+    /// Its own length, and that of the steps.
+    size: usize,
+    len: usize,
 }
 
-impl Header {
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let rest = bytes.get(..HEADER)?.strip_prefix(&MAGIC)?;
-        let number = |at: usize| rest.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
-        let mark = |at: usize| rest.get(at..at + 32)?.try_into().ok();
-        Some(Self { number: number(0)?, len: usize::try_from(number(8)?).ok()?, before: mark(16)?, mark: mark(48)? })
+impl<'a> Header<'a> {
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let magic = bytes.get(..MAGIC.len())?;
+        let size = if magic == MAGIC { HEADER } else { LONE_HEADER };
+        if size == LONE_HEADER && magic != LONE_MAGIC {
+            return None;
+        }
+        let (hashed, mark) = bytes.get(MAGIC.len()..size)?.split_last_chunk::<MARK>()?;
+        let (numbers, before) = hashed.split_last_chunk::<MARK>()?;
+        let word = |at: usize| numbers.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let (number, len) = (word(0)?, usize::try_from(word(8)?).ok()?);
+        let flushed = if size == HEADER { word(16)? } else { number.saturating_sub(1) };
+        Some(Self { number, flushed, before: *before, mark: *mark, hashed, size, len })
     }
 
     fn closes(&self, key: &[u8; 32], steps: &[u8]) -> bool {
-        hash(key, self.number, &self.before, steps) == self.mark
+        let hash = if steps.len() <= COPIED {
+            blake3::keyed_hash(key, &[self.hashed, steps].concat())
+        } else {
+            blake3::Hasher::new_keyed(key).update(self.hashed).update(steps).finalize()
+        };
+        *hash.as_bytes() == self.mark
     }
 }
 
 /// Every header in a log.
-fn headers(log: &[u8]) -> impl Iterator<Item = (usize, Header)> {
+fn headers(log: &[u8]) -> impl Iterator<Item = (usize, Header<'_>)> {
     let places = (0..log.len()).step_by(ALIGN);
     places.filter_map(|at| Header::read(log.get(at..)?).map(|header| (at, header)))
 }
@@ -135,7 +149,7 @@ pub(crate) fn read(root: &Root) -> Result<Vec<u8>, StoreError> {
 /// host who wrote it.
 pub(crate) fn last(log: &[u8], key: Option<&[u8; 32]>, number: u64) -> Option<u64> {
     let later = headers(log).filter(|(_, header)| header.number > number);
-    let holds = |at: usize, header: &Header| match key {
+    let holds = |at: usize, header: &Header<'_>| match key {
         Some(key) => steps(log, at, header).is_some_and(|steps| header.closes(key, steps)),
         None => true,
     };
@@ -143,23 +157,24 @@ pub(crate) fn last(log: &[u8], key: Option<&[u8; 32]>, number: u64) -> Option<u6
 }
 
 /// What a frame holds, by its header.
-fn steps<'a>(log: &'a [u8], at: usize, header: &Header) -> Option<&'a [u8]> {
-    let start = at + HEADER;
+fn steps<'a>(log: &'a [u8], at: usize, header: &Header<'_>) -> Option<&'a [u8]> {
+    let start = at + header.size;
     log.get(start..start.checked_add(header.len)?)
 }
 
 /// The frames after the one that the tables took last, in order. What was being written when the host died is left out:
-/// nobody was told that it holds. A frame that is missing before another one is damage, because a commit is flushed
-/// before the next begins.
+/// nobody was told that it holds. That may be several frames, of which an earlier one can be missing, because they are flushed
+/// together. A frame that is missing and was known to be on disk when another one was written is damage.
 pub(crate) fn frames(log: &[u8], key: &[u8; 32], number: u64, mark: &Mark) -> Result<Vec<Arc<Frame>>, StoreError> {
-    let mut found = BTreeMap::new();
+    let (mut found, mut flushed) = (BTreeMap::new(), number);
     for (at, header) in headers(log).filter(|(_, header)| header.number >= number) {
         if !steps(log, at, &header).is_some_and(|steps| header.closes(key, steps)) {
             continue;
         }
-        let Header { number, before, mark, len } = header;
-        let bytes = log[at..at + HEADER + len].to_vec();
-        let frame = Frame { number, before, mark, bytes, end: HEADER + len };
+        flushed = flushed.max(header.flushed);
+        let Header { number, before, mark, size, len, .. } = header;
+        let bytes = log[at..at + size + len].to_vec();
+        let frame = Frame { number, before, mark, bytes, steps: size..size + len };
         if found.insert(number, Arc::new(frame)).is_some() {
             return Err(damaged());
         }
@@ -167,30 +182,55 @@ pub(crate) fn frames(log: &[u8], key: &[u8; 32], number: u64, mark: &Mark) -> Re
     if found.remove(&number).is_some_and(|last| last.mark != *mark) {
         return Err(damaged());
     }
-    let (mut number, mut mark) = (number, *mark);
-    for frame in found.values() {
-        if frame.number != number + 1 || frame.before != mark {
+    let (mut number, mut mark, mut held) = (number, *mark, Vec::new());
+    for frame in found.into_values() {
+        if frame.number != number + 1 {
+            break;
+        }
+        if frame.before != mark {
             return Err(damaged());
         }
         (number, mark) = (frame.number, frame.mark);
+        held.push(frame);
     }
-    Ok(found.into_values().collect())
+    if number < flushed { Err(damaged()) } else { Ok(held) }
 }
 
 /// The log's file, open to write.
 pub(crate) struct Redo {
     path: PathBuf,
-    file: File,
+    /// As many as there may be flushes at a time, each opened by itself: of a write that failed, the system tells each of them.
+    files: [Arc<File>; FLIGHTS],
     key: [u8; 32],
     /// The last frame's number and mark.
     number: u64,
     mark: Mark,
     len: u64,
     ring: Ring,
-    /// A write failed, and what was written may lie here.
-    doubtful: Option<u64>,
+    /// A write or flush failed, and what was written may lie here.
+    doubtful: Vec<u64>,
     commits: u64,
     ahead: Ahead,
+}
+
+/// A frame's flush, for whoever has written it: the log itself may go on meanwhile.
+pub(crate) struct Flush {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl Flush {
+    /// Waits until the frame is on disk.
+    pub(crate) fn wait(self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(|why| StoreError::io("writing", &self.path, &why))
+    }
+}
+
+/// A frame that was written: its number and place, and which came before it.
+pub(crate) struct Taken {
+    pub(crate) number: u64,
+    before: Mark,
+    start: u64,
 }
 
 /// Begins to write a part of a file (start and length) to disk, and doesn't wait. It need not do anything.
@@ -202,15 +242,18 @@ impl Redo {
         let path = root.redo();
         let failed = |why| StoreError::io("opening", &path, &why);
         let is_new = !path.exists();
-        let file =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+        let open = || {
+            let mut how = OpenOptions::new();
+            how.write(true).create(true).truncate(false).mode(0o600).open(&path).map(Arc::new).map_err(failed)
+        };
+        let files = [open()?, open()?];
         closed_to_others(&path)?;
         if is_new {
             root.sync()?;
         }
-        file.set_len(0).map_err(failed)?;
-        let (ring, len, commits) = (Ring::default(), 0, 0);
-        Ok(Self { path, file, key, number, mark, len, ring, doubtful: None, commits, ahead: |_, _, _| {} })
+        files[0].set_len(0).map_err(failed)?;
+        let (ring, len, commits, doubtful) = (Ring::default(), 0, 0, Vec::new());
+        Ok(Self { path, files, key, number, mark, len, ring, doubtful, commits, ahead: |_, _, _| {} })
     }
 
     /// Has this begin what is then flushed.
@@ -238,31 +281,30 @@ impl Redo {
         len.next_multiple_of(ALIGN)
     }
 
-    /// Writes a frame where [`Self::place`] said, and flushes it. The buffer begins with [`HEADER`] bytes of room. After
-    /// an error nothing of it is in the log, or will be before anything else is.
-    ///
-    /// `meanwhile` is called when the frame is on its way to the disk and before it is waited for, if it gets so far.
-    pub(crate) fn append(
+    /// Writes a frame where [`Self::place`] said; `flushed` is the last that is known to be on disk. The buffer begins with
+    /// [`HEADER`] bytes of room. After an error nothing of it is in the log, or will be before anything else is.
+    pub(crate) fn write(
         &mut self,
         start: u64,
         mut bytes: Vec<u8>,
-        meanwhile: &mut dyn FnMut(),
-    ) -> Result<Arc<Frame>, StoreError> {
+        flushed: u64,
+    ) -> Result<(Arc<Frame>, Taken, Flush), StoreError> {
         self.settle()?;
         let (number, before, end) = (self.number + 1, self.mark, bytes.len());
         let steps = bytes.get(HEADER..).ok_or_else(|| StoreError::bad("a commit of nothing"))?;
         if end > MAX_COMMIT {
             return Err(StoreError::bad(format!("a commit of {end} bytes; the most is {MAX_COMMIT}")));
         }
-        let len = (steps.len() as u64).to_le_bytes();
-        let hashed = [&number.to_le_bytes()[..], &len, &before].concat();
+        let [own, len, flushed] = [number, steps.len() as u64, flushed].map(u64::to_le_bytes);
+        let hashed = [&own[..], &len, &flushed, &before].concat();
         // What is hashed is laid in front of the steps for that, where the header then goes: they need not be copied.
         bytes[HEADER - HASHED..HEADER].copy_from_slice(&hashed);
         let mark = *blake3::keyed_hash(&self.key, &bytes[HEADER - HASHED..]).as_bytes();
         bytes[..HEADER].copy_from_slice(&[&MAGIC[..], &hashed, &mark].concat());
         bytes.resize(Self::padded(end), 0);
-        if let Err(why) = self.put(start, &bytes, meanwhile) {
-            self.doubtful = Some(start);
+        let file = Arc::clone(&self.files[(number % FLIGHTS as u64) as usize]);
+        if let Err(why) = self.put(&file, start, &bytes) {
+            self.doubtful.push(start);
             // If this fails as well, the next commit tries again.
             let _ = self.settle();
             return Err(StoreError::io("writing", &self.path, &why));
@@ -270,35 +312,50 @@ impl Redo {
         (self.number, self.mark) = (number, mark);
         self.commits += 1;
         self.ring.take(number, start, start + bytes.len() as u64);
-        Ok(Arc::new(Frame { number, before, mark, bytes, end }))
+        let frame = Arc::new(Frame { number, before, mark, bytes, steps: HEADER..end });
+        Ok((frame, Taken { number, before, start }, Flush { file, path: self.path.clone() }))
     }
 
-    fn put(&mut self, start: u64, bytes: &[u8], meanwhile: &mut dyn FnMut()) -> std::io::Result<()> {
+    fn put(&mut self, file: &File, start: u64, bytes: &[u8]) -> std::io::Result<()> {
         let end = start + bytes.len() as u64;
         if end > self.len && self.commits >= LOG_STEP_AFTER && end < LOG_RING {
             // A flush that doesn't move a file's end is several times faster. That there is no room for it is no harm.
             let step = vec![0; LOG_STEP.min(LOG_RING - self.len) as usize];
-            if self.file.write_all_at(&step, self.len).is_ok() {
+            if file.write_all_at(&step, self.len).is_ok() {
                 self.len += step.len() as u64;
             }
         }
-        self.file.write_all_at(bytes, start)?;
+        file.write_all_at(bytes, start)?;
         self.len = self.len.max(end);
-        (self.ahead)(self.file.as_fd(), start, bytes.len() as u64);
-        meanwhile();
-        self.file.sync_data()
+        (self.ahead)(file.as_fd(), start, bytes.len() as u64);
+        Ok(())
     }
 
-    /// After a failed write: makes sure that it never comes back to life. It may lie whole in the file, only not flushed.
-    fn settle(&mut self) -> Result<(), StoreError> {
-        let Some(start) = self.doubtful else { return Ok(()) };
+    /// The last frame can't be flushed: goes back to the one before it.
+    pub(crate) fn take_back(&mut self, taken: &Taken) {
+        (self.number, self.mark) = (taken.number - 1, taken.before);
+        self.ring.take_back(taken.number);
+        self.doubtful.push(taken.start);
+    }
+
+    /// After a failed write or flush: makes sure that it never comes back to life. It may lie whole in the file, only not
+    /// flushed.
+    pub(crate) fn settle(&mut self) -> Result<(), StoreError> {
+        if self.doubtful.is_empty() {
+            return Ok(());
+        }
+        let [file, others @ ..] = &self.files;
         let void = || {
-            let there = self.file.metadata()?.len().saturating_sub(start).min(HEADER as u64);
-            self.file.write_all_at(&[0; HEADER][..there as usize], start)?;
-            self.file.sync_data()
+            for start in &self.doubtful {
+                let there = file.metadata()?.len().saturating_sub(*start).min(HEADER as u64);
+                file.write_all_at(&[0; HEADER][..there as usize], *start)?;
+            }
+            file.sync_data()
         };
         void().map_err(|why| StoreError::Halted { why: why.to_string() })?;
-        self.doubtful = None;
+        // What failed before is told here, and not of a frame that comes later.
+        others.iter().for_each(|other| drop(other.sync_data()));
+        self.doubtful.clear();
         Ok(())
     }
 
@@ -309,7 +366,7 @@ impl Redo {
 
     /// Empties the log: everything in it is safe in the database. That this fails is no harm, the frames are old.
     pub(crate) fn empty(&self) {
-        let _ = self.file.set_len(0);
+        let _ = self.files[0].set_len(0);
     }
 }
 
@@ -322,10 +379,18 @@ mod tests {
         Redo::begin(&root, [7; 32], 0, NO_FRAME).expect("a log")
     }
 
-    fn append(redo: &mut Redo, len: usize) -> Result<Arc<Frame>, u64> {
+    /// Writes a frame while those after `flushed` are on their way to the disk.
+    fn depart(redo: &mut Redo, len: usize, flushed: u64) -> Result<(Arc<Frame>, Taken), u64> {
         let bytes = vec![redo.number as u8; HEADER + len];
         let place = redo.place(Redo::padded(bytes.len()))?;
-        Ok(redo.append(place, bytes, &mut || {}).expect("room on the disk"))
+        let (frame, taken, flush) = redo.write(place, bytes, flushed).expect("room on the disk");
+        flush.wait().expect("a disk");
+        Ok((frame, taken))
+    }
+
+    fn append(redo: &mut Redo, len: usize) -> Result<Arc<Frame>, u64> {
+        let before = redo.number;
+        Ok(depart(redo, len, before)?.0)
     }
 
     /// The numbers of the frames that are found after one of them.
@@ -357,18 +422,54 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let mut redo = redo(&dir);
         let first = append(&mut redo, 100).expect("room");
-        let second = append(&mut redo, 100).expect("room");
+        let (_, second) = depart(&mut redo, 100, 1).expect("room");
+        let (_, third) = depart(&mut redo, 100, 1).expect("room");
         // As if the flush of the second had failed.
-        (redo.number, redo.mark) = (first.number, first.mark);
-        redo.doubtful = Some(first.bytes.len() as u64);
-        redo.ring = Ring::default();
-        redo.ring.take(first.number, 0, first.bytes.len() as u64);
-        assert_eq!(second.number, 2);
-        assert_eq!(after(&redo, &first), Some(vec![2]), "it would come back to life");
+        redo.take_back(&third);
+        redo.take_back(&second);
+        assert_eq!(after(&redo, &first), Some(vec![2, 3]), "they would come back to life");
         redo.settle().expect("a flush");
         assert_eq!(after(&redo, &first), Some(vec![]));
         append(&mut redo, 50).expect("room");
         assert_eq!(after(&redo, &first), Some(vec![2]));
+        assert_eq!(redo.live_bytes(), 2 * first.size() as u64 - 64);
+    }
+
+    /// Makes a frame one that never reached the disk.
+    fn lose(redo: &Redo, taken: &Taken) {
+        redo.files[0].write_all_at(&[0; HEADER], taken.start).expect("a disk");
+    }
+
+    #[test]
+    fn of_those_that_were_on_their_way_none_counts_behind_one_that_is_missing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut redo = redo(&dir);
+        let first = append(&mut redo, 100).expect("room");
+        let (_, second) = depart(&mut redo, 100, 1).expect("room");
+        depart(&mut redo, 100, 1).expect("room");
+        assert_eq!(after(&redo, &first), Some(vec![2, 3]));
+        lose(&redo, &second);
+        assert_eq!(after(&redo, &first), Some(vec![]), "the third was acknowledged to nobody");
+        // Written when the second was known to be on disk.
+        depart(&mut redo, 100, 2).expect("room");
+        assert_eq!(after(&redo, &first), None, "so it has gone since");
+    }
+
+    #[test]
+    fn frames_from_before_there_were_two_at_a_time_are_read() {
+        let (key, mut log, mut before) = ([7; 32], Vec::new(), NO_FRAME);
+        for number in 1..=3_u64 {
+            let hashed = [&number.to_le_bytes()[..], &5_u64.to_le_bytes(), &before].concat();
+            before = *blake3::keyed_hash(&key, &[&hashed[..], b"steps"].concat()).as_bytes();
+            log.extend([&LONE_MAGIC[..], &hashed, &before, b"steps"].concat());
+            log.resize(log.len().next_multiple_of(ALIGN), 0);
+        }
+        let found = frames(&log, &key, 0, &NO_FRAME).expect("a log");
+        assert_eq!(found.iter().map(|frame| frame.number).collect::<Vec<_>>(), [1, 2, 3]);
+        assert!(found.iter().all(|frame| frame.steps() == b"steps"));
+        let lost = &log.len() / 3;
+        log[lost..lost + LONE_HEADER].fill(0);
+        assert!(frames(&log, &key, 0, &NO_FRAME).is_err(), "each was on disk before the next was written");
     }
 
     #[test]

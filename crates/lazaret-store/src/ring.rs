@@ -55,6 +55,16 @@ impl Ring {
         self.at = end;
     }
 
+    /// Forgets the newest frame, which has this number: it is not needed.
+    pub(crate) fn take_back(&mut self, number: u64) {
+        if let Some((_, start)) = self.live.pop_back_if(|(live, _)| *live == number)
+            && let Some((end, _)) = self.taken.remove(&start)
+        {
+            self.bytes -= end - start;
+            self.at = start;
+        }
+    }
+
     /// Forgets frames up to this number: their commits are safe.
     pub(crate) fn release(&mut self, number: u64) {
         while let Some((_, start)) = self.live.pop_front_if(|(live, _)| *live <= number) {

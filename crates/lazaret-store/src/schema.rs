@@ -15,6 +15,7 @@ const STEPS: &[&str] = &[
     include_str!("../schema/002.sql"),
     include_str!("../schema/003.sql"),
     include_str!("../schema/004.sql"),
+    include_str!("../schema/005.sql"),
 ];
 
 /// The format that this release reads and writes.

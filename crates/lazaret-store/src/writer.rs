@@ -1,16 +1,21 @@
 //! Group commit. Whoever waits first writes for everybody who has queued, and those who come meanwhile make the next group:
-//! a lone caller so pays for no hand-over between threads. Where several wait when a group is written, a thread of its own
-//! goes on, the clerk: its next flush begins at once, and not when a caller that has slept gets a processor.
+//! a lone caller so pays for no hand-over between threads. Where several wait when a group is on disk, a thread of its own
+//! goes on, the clerk: its next flush begins at once, and not when a caller that has slept gets a processor. While a group is
+//! being flushed, the next need not wait for that: when about half of those who commit are in line, the one who came last
+//! writes it, and it is flushed too.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use crate::air::{Air, Answer};
 use crate::batch::{Placed, Prepared};
-use crate::desk::{Answer, Desk};
+use crate::crowd::Crowd;
+use crate::desk::{Begun, Desk};
 use crate::error::StoreError;
-use crate::limits::{CROWD, MAX_COMMIT, MAX_GROUP};
+use crate::limits::{CROWD, FLIGHTS, MAX_COMMIT, MAX_GROUP};
 use crate::pending::Applier;
 
 /// The way to the desk.
@@ -22,6 +27,7 @@ pub(crate) struct Writer {
 /// Those who wait, and the desk when nobody sits at it.
 struct Line {
     state: Mutex<State>,
+    air: Arc<Air>,
     /// For those who wait for no batch of their own.
     moved: Condvar,
     /// For the clerk.
@@ -31,9 +37,55 @@ struct Line {
 struct State {
     queue: VecDeque<(Prepared, Arc<Slot>)>,
     desk: Place,
+    /// Those whose batches are being flushed, by the numbers of their commits.
+    flying: Vec<(u64, Vec<Arc<Slot>>)>,
+    crowd: Crowd,
     clerk: Option<JoinHandle<()>>,
     /// Nobody comes any more: somebody waits until the line is empty.
     closing: bool,
+    /// How many wait for the desk itself.
+    awaiting_desk: usize,
+}
+
+/// What is written as one commit.
+struct Group {
+    batches: Vec<Prepared>,
+    slots: Vec<Arc<Slot>>,
+}
+
+impl State {
+    /// Whether a group may be written now, if the desk is free.
+    fn may_begin(&self) -> bool {
+        let waiting = self.queue.len();
+        waiting > 0 && (self.flying.is_empty() || self.flying.len() < FLIGHTS && self.crowd.is_worth_it(waiting))
+    }
+
+    /// What is written next, of those in line.
+    fn next_group(&mut self) -> Group {
+        let flying: usize = self.flying.iter().map(|(_, slots)| slots.len()).sum();
+        self.crowd.see(flying + self.queue.len());
+        // One that is too large for a commit fails alone.
+        let mut room = MAX_COMMIT / 2;
+        let fits = |(batch, _): &(Prepared, Arc<Slot>)| {
+            room = room.saturating_sub(batch.size());
+            room > 0
+        };
+        let many = self.queue.iter().take(MAX_GROUP).map(fits).take_while(|fits| *fits).count();
+        let many = many.max(1).min(self.queue.len());
+        let (batches, slots) = self.queue.drain(..many).unzip();
+        Group { batches, slots }
+    }
+
+    /// The desk, if it is free.
+    fn take_desk(&mut self) -> Option<Box<Desk>> {
+        match std::mem::replace(&mut self.desk, Place::Taken) {
+            Place::Free(desk) => Some(desk),
+            other => {
+                self.desk = other;
+                None
+            }
+        }
+    }
 }
 
 enum Place {
@@ -129,10 +181,10 @@ impl Ticket {
     }
 }
 
-/// Sits at the desk. If it is not left in order, the desk is gone, and nobody is left waiting for it.
+/// Sits at the desk, or waits for the disk. If that does not end in order, the desk is gone, and nobody is left waiting for it.
 struct Sitting<'a> {
     line: &'a Line,
-    /// Of those whose batches are written.
+    /// Of those whose batches are being written.
     slots: &'a [Arc<Slot>],
     in_order: bool,
 }
@@ -145,98 +197,159 @@ impl Drop for Sitting<'_> {
         let mut state = lock(&self.line.state);
         state.desk = Place::Gone;
         let waiting = state.queue.iter().map(|(_, slot)| slot);
-        waiting.chain(self.slots).for_each(|slot| slot.tell(|told| told.look = true));
+        let flying = state.flying.iter().flat_map(|(_, slots)| slots);
+        waiting.chain(flying).chain(self.slots).for_each(|slot| slot.tell(|told| told.look = true));
         self.line.moved.notify_all();
+        self.line.called.notify_one();
     }
 }
 
-/// What is written next, of those in line.
-fn next_group(queue: &mut VecDeque<(Prepared, Arc<Slot>)>) -> (Vec<Prepared>, Vec<Arc<Slot>>) {
-    // One that is too large for a commit fails alone.
-    let mut room = MAX_COMMIT / 2;
-    let fits = |(batch, _): &(Prepared, Arc<Slot>)| {
-        room = room.saturating_sub(batch.size());
-        room > 0
-    };
-    let many = queue.iter().take(MAX_GROUP).map(fits).take_while(|fits| *fits).count();
-    let many = many.max(1).min(queue.len());
-    queue.drain(..many).unzip()
+fn tell(slots: &[Arc<Slot>], answers: Vec<Answer>) {
+    for (slot, answer) in slots.iter().zip(answers) {
+        slot.tell(|told| told.answer = Some(answer));
+    }
 }
 
 impl Line {
-    /// Waits for an answer, writing a group oneself if the desk is free.
+    /// Waits for an answer, writing a group oneself if that may be.
     fn serve(self: &Arc<Self>, slot: &Slot, meanwhile: &mut dyn FnMut()) -> Answer {
         loop {
             let mut state = lock(&self.state);
             if let Some(answer) = slot.answer() {
                 return answer;
             }
-            match std::mem::replace(&mut state.desk, Place::Taken) {
-                Place::Free(desk) => {
-                    let (group, slots) = next_group(&mut state.queue);
-                    drop(state);
-                    let desk = self.sit(desk, group, &slots, meanwhile);
-                    self.leave(desk);
-                }
-                Place::Gone => {
-                    state.desk = Place::Gone;
-                    return Err(StoreError::Closed);
-                }
-                taken => {
-                    state.desk = taken;
-                    lock(&slot.told).awaited = true;
-                    drop(state);
-                    meanwhile();
-                    slot.wait();
-                    // Those who were answered together need not meet at the lock.
-                    if let Some(answer) = slot.answer() {
-                        return answer;
-                    }
-                }
+            if let Place::Gone = state.desk {
+                return Err(StoreError::Closed);
+            }
+            if state.may_begin()
+                && let Some(desk) = state.take_desk()
+            {
+                let group = state.next_group();
+                drop(state);
+                let desk = self.write(desk, group, meanwhile);
+                self.call(desk);
+            } else {
+                lock(&slot.told).awaited = true;
+                drop(state);
+                meanwhile();
+                slot.wait();
+            }
+            // Those who were answered together need not meet at the lock.
+            if let Some(answer) = slot.answer() {
+                return answer;
             }
         }
     }
 
-    /// Writes a group.
-    fn sit(
-        &self,
-        mut desk: Box<Desk>,
-        group: Vec<Prepared>,
-        slots: &[Arc<Slot>],
-        meanwhile: &mut dyn FnMut(),
-    ) -> Box<Desk> {
-        let mut sitting = Sitting { line: self, slots, in_order: false };
-        let answers = desk.commit(group, meanwhile);
-        for (slot, answer) in slots.iter().zip(answers) {
-            slot.tell(|told| told.answer = Some(answer));
-        }
+    /// Writes a group, leaves the desk and waits for the disk. Answers all whose commits are then on disk, or not going to be.
+    /// Returns the desk, if it was free by then.
+    fn write(&self, mut desk: Box<Desk>, group: Group, meanwhile: &mut dyn FnMut()) -> Option<Box<Desk>> {
+        let Group { batches, slots } = group;
+        let mut sitting = Sitting { line: self, slots: &slots, in_order: false };
+        let desk = match desk.begin(batches) {
+            Begun::Nothing(answers) => {
+                tell(&slots, answers);
+                Some(desk)
+            }
+            Begun::Flight(number, flush) => {
+                let mut state = lock(&self.state);
+                state.flying.push((number, slots.clone()));
+                self.leave(state, desk);
+                meanwhile();
+                let begun = Instant::now();
+                let flushed = flush.wait();
+                self.land(number, flushed, begun.elapsed())
+            }
+        };
         sitting.in_order = true;
         desk
     }
 
-    /// Leaves the desk to the clerk where there is a crowd, and otherwise to whoever waits.
-    fn leave(self: &Arc<Self>, desk: Box<Desk>) {
-        let mut state = lock(&self.state);
-        if state.queue.len() >= CROWD && self.has_clerk(&mut state) {
-            state.desk = Place::Kept(desk);
-            drop(state);
-            self.called.notify_one();
-        } else {
-            self.leave_free(state, desk);
-        }
+    /// Leaves the desk, to whoever may write the next group.
+    fn leave(&self, mut state: MutexGuard<'_, State>, desk: Box<Desk>) {
+        state.desk = Place::Free(desk);
+        self.pass_on(state);
     }
 
-    fn leave_free(&self, mut state: MutexGuard<'_, State>, desk: Box<Desk>) {
-        state.desk = Place::Free(desk);
+    /// A flush has ended. Returns the desk, if it is free: nobody shall take it while others are told, who come right back.
+    fn land(&self, number: u64, flushed: Result<(), StoreError>, took: Duration) -> Option<Box<Desk>> {
+        let landed = self.air.land(number, flushed);
+        if landed.iter().any(|landed| !landed.holds) {
+            self.mend();
+        }
+        let mut state = lock(&self.state);
+        state.crowd.flushed(took);
+        let landed: Vec<_> = landed
+            .into_iter()
+            .filter_map(|landed| {
+                let at = state.flying.iter().position(|(number, _)| *number == landed.number)?;
+                Some((state.flying.remove(at).1, landed.answers))
+            })
+            .collect();
+        let desk = state.take_desk();
+        drop(state);
+        landed.into_iter().for_each(|(slots, answers)| tell(&slots, answers));
+        desk
+    }
+
+    /// A flush failed: has what was written made void, before anybody is told that it failed.
+    fn mend(&self) {
+        let mut state = lock(&self.state);
+        state.awaiting_desk += 1;
+        let mended = loop {
+            match std::mem::replace(&mut state.desk, Place::Taken) {
+                Place::Free(mut desk) => {
+                    drop(state);
+                    // If this fails, nothing is written until it succeeds: whoever comes next tries again.
+                    let _ = desk.mend();
+                    state = lock(&self.state);
+                    break Place::Free(desk);
+                }
+                Place::Kept(mut desk) => {
+                    drop(state);
+                    let _ = desk.mend();
+                    state = lock(&self.state);
+                    break Place::Kept(desk);
+                }
+                Place::Gone => break Place::Gone,
+                Place::Taken => state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner),
+            }
+        };
+        state.awaiting_desk -= 1;
+        let kept = matches!(mended, Place::Kept(_));
+        state.desk = mended;
+        if kept {
+            self.called.notify_one();
+        }
+        self.pass_on(state);
+    }
+
+    /// Lets the next one know, if there is something for it to do.
+    fn pass_on(&self, state: MutexGuard<'_, State>) {
+        let may = matches!(state.desk, Place::Free(_)) && state.may_begin();
         // One of them writes for all.
-        let next = state.queue.iter().map(|(_, slot)| slot).find(|slot| lock(&slot.told).awaited).cloned();
-        let closing = state.closing;
+        let awaited = |slot: &&Arc<Slot>| lock(&slot.told).awaited;
+        let next = may.then(|| state.queue.iter().map(|(_, slot)| slot).find(awaited).cloned()).flatten();
+        let others = state.closing || state.awaiting_desk > 0;
         drop(state);
         if let Some(next) = next {
             next.tell(|told| told.look = true);
         }
-        if closing {
+        if others {
             self.moved.notify_all();
+        }
+    }
+
+    /// Leaves the desk to the clerk if there is a crowd to write for, and otherwise to whoever waits.
+    fn call(self: &Arc<Self>, desk: Option<Box<Desk>>) {
+        let mut state = lock(&self.state);
+        let Some(desk) = desk.or_else(|| state.take_desk()) else { return self.pass_on(state) };
+        if state.queue.len() >= CROWD && state.may_begin() && self.has_clerk(&mut state) {
+            state.desk = Place::Kept(desk);
+            drop(state);
+            self.called.notify_one();
+        } else {
+            self.leave(state, desk);
         }
     }
 
@@ -254,27 +367,37 @@ impl Line {
     fn work(&self) {
         let mut state = lock(&self.state);
         loop {
-            match std::mem::replace(&mut state.desk, Place::Taken) {
-                Place::Kept(mut desk) => {
-                    while !state.queue.is_empty() {
-                        let (group, slots) = next_group(&mut state.queue);
-                        drop(state);
-                        desk = self.sit(desk, group, &slots, &mut || {});
-                        state = lock(&self.state);
-                    }
-                    self.leave_free(state, desk);
-                    state = lock(&self.state);
-                }
-                Place::Gone => {
-                    state.desk = Place::Gone;
-                    return;
-                }
+            let desk = match std::mem::replace(&mut state.desk, Place::Taken) {
+                Place::Kept(desk) => Some(desk),
                 other => {
                     state.desk = other;
-                    state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    None
                 }
+            };
+            match desk {
+                Some(desk) => {
+                    self.write_on(state, desk);
+                    state = lock(&self.state);
+                }
+                None if matches!(state.desk, Place::Gone) => return,
+                None => state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
+    }
+
+    /// Writes groups for as long as that may be, and then leaves the desk.
+    fn write_on<'a>(&'a self, mut state: MutexGuard<'a, State>, mut desk: Box<Desk>) {
+        while state.may_begin() {
+            let group = state.next_group();
+            drop(state);
+            let next = self.write(desk, group, &mut || {});
+            state = lock(&self.state);
+            match next {
+                Some(next) => desk = next,
+                None => return self.pass_on(state),
+            }
+        }
+        self.leave(state, desk);
     }
 
     /// Writes what is in line and takes the desk away, if it is still there.
@@ -282,18 +405,19 @@ impl Line {
         let mut state = lock(&self.state);
         state.closing = true;
         let desk = loop {
+            if state.may_begin()
+                && let Some(desk) = state.take_desk()
+            {
+                self.write_on(state, desk);
+                state = lock(&self.state);
+                continue;
+            }
+            let over = state.queue.is_empty() && state.flying.is_empty();
             match std::mem::replace(&mut state.desk, Place::Taken) {
-                Place::Free(desk) if state.queue.is_empty() => break Some(desk),
-                Place::Free(desk) => {
-                    let (group, slots) = next_group(&mut state.queue);
-                    drop(state);
-                    let desk = self.sit(desk, group, &slots, &mut || {});
-                    state = lock(&self.state);
-                    state.desk = Place::Free(desk);
-                }
+                Place::Free(desk) if over => break Some(desk),
                 Place::Gone => break None,
-                taken => {
-                    state.desk = taken;
+                other => {
+                    state.desk = other;
                     state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -313,8 +437,17 @@ impl Line {
 
 impl Writer {
     pub(crate) fn new(desk: Desk, applier: Applier) -> Self {
-        let state = State { queue: VecDeque::new(), desk: Place::Free(Box::new(desk)), clerk: None, closing: false };
-        let line = Line { state: Mutex::new(state), moved: Condvar::new(), called: Condvar::new() };
+        let air = Arc::clone(&desk.air);
+        let state = State {
+            queue: VecDeque::new(),
+            desk: Place::Free(Box::new(desk)),
+            flying: Vec::new(),
+            crowd: Crowd::default(),
+            clerk: None,
+            closing: false,
+            awaiting_desk: 0,
+        };
+        let line = Line { state: Mutex::new(state), air, moved: Condvar::new(), called: Condvar::new() };
         Self { line: Arc::new(line), applier }
     }
 

@@ -1,5 +1,5 @@
-//! Many who commit at once: the clerk writes for them, a flush that fails is told to all whom it concerns, and nobody is left
-//! waiting.
+//! Many who commit at once: the clerk writes for them, where the disk is slow two commits are flushed at a time, a flush that
+//! fails is told to all whom it concerns, and nobody is left waiting.
 #![allow(
     clippy::disallowed_macros,
     clippy::disallowed_methods,
@@ -13,7 +13,7 @@
 mod common;
 
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -24,6 +24,7 @@ use lazaret_store::{Store, StoreError};
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const CLERK: &str = "lazaret-log";
 const CHILD: &str = "LAZARET_TEST_CROWD";
+const GIVES_UP: &str = "LAZARET_TEST_GIVES_UP";
 const TURNS: u64 = 5;
 
 /// A disk on which others have time to come.
@@ -106,7 +107,12 @@ fn child(root: &Path) {
         (0..3).any(|_| {
             let there = store.agent(&id(name)).unwrap().map_or(0, |row| row.turn);
             assert_eq!(there, taken, "what failed is not there");
-            attempt()
+            let done = attempt();
+            if !done && std::env::var_os(GIVES_UP).is_some() {
+                println!("gave up {name}");
+                std::process::abort();
+            }
+            done
         })
     };
     std::thread::scope(|scope| {
@@ -126,30 +132,109 @@ fn child(root: &Path) {
     println!("done");
 }
 
-/// Runs the child with one fault and checks what it leaves. Returns what it said.
-fn run(fault: &str) -> String {
-    let dir = dir();
-    let output = Command::new("strace")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={fault}")])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--nocapture", "--exact", "death_and_errors_in_a_crowd"])
-        .env(CHILD, dir.path())
-        .output()
-        .unwrap();
+/// A disk as `disk.c` has it: a fault, where it strikes, and how much longer a flush takes.
+type Disk<'a> = (&'a str, u64, &'a str);
+
+/// `disk.c`, compiled.
+fn disk(dir: &Path) -> PathBuf {
+    let (source, made) = (concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/faults/disk.c"), dir.join("disk.so"));
+    let done = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-pthread", "-o"]).arg(&made).arg(source).status();
+    assert!(done.is_ok_and(|done| done.success()), "a C compiler is needed, as `cc`, to make a bad disk");
+    made
+}
+
+/// The commits in a log that were written while the one before them was on its way to the disk.
+fn in_company(root: &Path) -> usize {
+    let log = std::fs::read(root.join("lazaret.redo")).unwrap_or_default();
+    let word = |at: usize| log.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap()));
+    let frames = (0..log.len()).step_by(64).filter(|at| log[*at..].starts_with(b"LZRTLOG\x02"));
+    frames.filter(|at| word(at + 8) > word(at + 24) + 1).count()
+}
+
+/// What came of a run.
+struct Run {
+    said: String,
+    in_company: usize,
+}
+
+/// Runs the child with one of strace's faults, on a disk or on the machine's, and checks what it leaves.
+fn run(fault: Option<&str>, disk: Option<(&Path, Disk<'_>)>) -> Run {
+    run_so(fault, disk, &[])
+}
+
+fn run_so(fault: Option<&str>, disk: Option<(&Path, Disk<'_>)>, how: &[(&str, &str)]) -> Run {
+    let (dir, what) = (dir(), format!("{fault:?} {disk:?}"));
+    let mut command = match fault {
+        Some(fault) => {
+            let mut strace = Command::new("strace");
+            strace.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("inject={fault}")]);
+            strace.arg(std::env::current_exe().unwrap());
+            strace
+        }
+        None => Command::new(std::env::current_exe().unwrap()),
+    };
+    if let Some((made, (fault, at, slow))) = disk {
+        command.env("LD_PRELOAD", made).env("DISK_ROOT", dir.path()).env("DISK_FAULT", fault);
+        command.env("DISK_AT", at.to_string()).env("DISK_SLOW", slow);
+    }
+    let test = ["--nocapture", "--exact", "death_and_errors_in_a_crowd"];
+    let output = command.args(test).env(CHILD, dir.path()).envs(how.iter().copied()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!errors.contains("panicked"), "{fault}: {said}{errors}");
-    let store = Store::open(dir.path(), now).unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
-    store.verify_journal(|_| ()).unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
-    store.verify_state().unwrap_or_else(|why| panic!("{fault}: {why}\n{said}"));
+    assert!(!errors.contains("panicked"), "{what}: {said}{errors}");
+    let in_company = in_company(dir.path());
+    let store = Store::open(dir.path(), now).unwrap_or_else(|why| panic!("{what}: {why}\n{said}"));
+    store.verify_journal(|_| ()).unwrap_or_else(|why| panic!("{what}: {why}\n{said}"));
+    store.verify_state().unwrap_or_else(|why| panic!("{what}: {why}\n{said}"));
     for name in NAMES {
         let acknowledged = said.lines().filter(|line| line.starts_with(&format!("ack {name} "))).count() as u64;
         let there = store.agent(&id(name)).unwrap().map_or(0, |row| row.turn);
-        let at_most = if said.contains("done") { acknowledged } else { acknowledged + 1 };
+        let is_over = said.contains("done") || said.contains(&format!("gave up {name}"));
+        let at_most = if is_over { acknowledged } else { acknowledged + 1 };
         let holds = (acknowledged..=at_most).contains(&there);
-        assert!(holds, "{fault}: {acknowledged} of {name} acknowledged, {there} there\n{said}");
+        assert!(holds, "{what}: {acknowledged} of {name} acknowledged, {there} there\n{said}");
     }
-    said
+    Run { said, in_company }
+}
+
+#[test]
+fn what_failed_is_void_before_anybody_is_told() {
+    let made = dir();
+    let disk = disk(made.path());
+    let mut gave_up = 0;
+    // strace counts for each thread by itself, and none of them flushes often.
+    for (at, slow) in (0..12).flat_map(|run| [(run % 3 + 1, "0"), (run % 3 + 1, "3000")]) {
+        let disk = Some((disk.as_path(), ("slow", 0, slow)));
+        let fault = format!("fdatasync:error=EIO:when={at}");
+        gave_up += u64::from(run_so(Some(&fault), disk, &[(GIVES_UP, "1")]).said.contains("gave up"));
+    }
+    assert!(gave_up >= 4, "{gave_up}");
+}
+
+#[test]
+fn power_cuts_and_errors_where_two_commits_are_flushed_at_a_time() {
+    let made = dir();
+    let disk = disk(made.path());
+    let (mut cuts, mut in_company) = (0, 0);
+    for at in (2..120).step_by(2) {
+        for fault in ["power", "mixed"] {
+            let run = run(None, Some((&disk, (fault, at, "3000"))));
+            cuts += u64::from(!run.said.contains("done"));
+            in_company += run.in_company;
+        }
+    }
+    for at in 1..=12 {
+        for error in ["error=EIO", "error=ENOSPC", "signal=KILL"] {
+            let slow = Some((disk.as_path(), ("slow", 0, "3000")));
+            let Run { said, in_company: pairs } = run(Some(&format!("fdatasync:{error}:when={at}")), slow);
+            let well = said.contains("open failed") || said.contains("done") && !said.contains("gave up");
+            assert!(well || error.contains("KILL"), "fdatasync {at} {error}: {said}");
+            in_company += pairs;
+        }
+    }
+    println!("{cuts} power cuts, {in_company} commits written beside another");
+    assert!(cuts > 40, "{cuts} cuts");
+    assert!(in_company > 20, "{in_company} commits in company");
 }
 
 #[test]
@@ -161,16 +246,16 @@ fn death_and_errors_in_a_crowd() {
     assert!(strace.is_ok(), "strace is needed to inject faults; install it, e.g. with apt-get install strace");
     let mut deaths = 0;
     for at in 1..=40 {
-        deaths += u64::from(!run(&format!("fdatasync:signal=KILL:when={at}")).contains("done"));
+        deaths += u64::from(!run(Some(&format!("fdatasync:signal=KILL:when={at}")), None).said.contains("done"));
         for error in ["EIO", "ENOSPC"] {
-            let said = run(&format!("fdatasync:error={error}:when={at}"));
+            let said = run(Some(&format!("fdatasync:error={error}:when={at}")), None).said;
             let well = said.contains("open failed") || said.contains("done") && !said.contains("gave up");
             assert!(well, "fdatasync {at} {error}: {said}");
         }
     }
     for at in (1..120).step_by(17) {
         for fault in ["error=EIO", "error=ENOSPC", "signal=KILL"] {
-            run(&format!("pwrite64:{fault}:when={at}"));
+            run(Some(&format!("pwrite64:{fault}:when={at}")), None);
         }
     }
     // Six times six commits make at least as many flushes as each of them needs by itself.

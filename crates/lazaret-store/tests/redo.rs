@@ -21,8 +21,8 @@ use lazaret_gate::Digest;
 use lazaret_store::{Batch, Change, Reader, Store, StoreError};
 use proptest::prelude::*;
 
-const HEADER: usize = 88;
-const MAGIC: &[u8] = b"LZRTLOG\x01";
+const HEADER: usize = 96;
+const MAGIC: &[u8] = b"LZRTLOG\x02";
 
 /// Everything that a data root tells, as text.
 fn contents(reader: &Reader) -> String {

@@ -1,0 +1,2 @@
+-- Nothing in the tables changes. The frames of `lazaret.redo` say which of them were on disk, because two may be on their way
+-- there at once; a release which knows format 4 would take such a log for an empty one: the number keeps it away.
