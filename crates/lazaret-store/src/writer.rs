@@ -274,11 +274,10 @@ impl Line {
     /// A flush has ended. Returns the desk, if it is free: nobody shall take it while others are told, who come right back.
     fn land(&self, number: u64, flushed: Result<(), StoreError>, took: Duration) -> Option<Box<Desk>> {
         let landed = self.air.land(number, flushed);
-        if landed.iter().any(|landed| !landed.holds) {
-            self.mend();
-        }
+        let failed = landed.iter().any(|landed| !landed.holds);
         let mut state = lock(&self.state);
         state.crowd.flushed(took);
+        // Before anything is mended: then their numbers are given to others.
         let landed: Vec<_> = landed
             .into_iter()
             .filter_map(|landed| {
@@ -286,6 +285,9 @@ impl Line {
                 Some((state.flying.remove(at).1, landed.answers))
             })
             .collect();
+        if failed {
+            state = self.mend(state);
+        }
         let desk = state.take_desk();
         drop(state);
         landed.into_iter().for_each(|(slots, answers)| tell(&slots, answers));
@@ -293,35 +295,46 @@ impl Line {
     }
 
     /// A flush failed: has what was written made void, before anybody is told that it failed.
-    fn mend(&self) {
-        let mut state = lock(&self.state);
+    fn mend<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.awaiting_desk += 1;
-        let mended = loop {
+        let (mut desk, kept) = loop {
             match std::mem::replace(&mut state.desk, Place::Taken) {
-                Place::Free(mut desk) => {
-                    drop(state);
-                    // If this fails, nothing is written until it succeeds: whoever comes next tries again.
-                    let _ = desk.mend();
-                    state = lock(&self.state);
-                    break Place::Free(desk);
+                Place::Free(desk) => break (desk, false),
+                Place::Kept(desk) => break (desk, true),
+                other => {
+                    let is_gone = matches!(other, Place::Gone);
+                    state.desk = other;
+                    if is_gone {
+                        state.awaiting_desk -= 1;
+                        return state;
+                    }
+                    state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
-                Place::Kept(mut desk) => {
-                    drop(state);
-                    let _ = desk.mend();
-                    state = lock(&self.state);
-                    break Place::Kept(desk);
-                }
-                Place::Gone => break Place::Gone,
-                Place::Taken => state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         };
+        drop(state);
+        // If this fails, nothing is written until it succeeds: whoever comes next tries again.
+        let _ = desk.mend();
+        let mut state = lock(&self.state);
         state.awaiting_desk -= 1;
-        let kept = matches!(mended, Place::Kept(_));
-        state.desk = mended;
         if kept {
-            self.called.notify_one();
+            self.keep(state, desk);
+        } else {
+            self.leave(state, desk);
         }
-        self.pass_on(state);
+        lock(&self.state)
+    }
+
+    /// Leaves the desk to the clerk.
+    fn keep(&self, mut state: MutexGuard<'_, State>, desk: Box<Desk>) {
+        state.desk = Place::Kept(desk);
+        let others = state.awaiting_desk > 0;
+        drop(state);
+        self.called.notify_one();
+        // The clerk may be one of them.
+        if others {
+            self.moved.notify_all();
+        }
     }
 
     /// Lets the next one know, if there is something for it to do.
@@ -345,9 +358,7 @@ impl Line {
         let mut state = lock(&self.state);
         let Some(desk) = desk.or_else(|| state.take_desk()) else { return self.pass_on(state) };
         if state.queue.len() >= CROWD && state.may_begin() && self.has_clerk(&mut state) {
-            state.desk = Place::Kept(desk);
-            drop(state);
-            self.called.notify_one();
+            self.keep(state, desk);
         } else {
             self.leave(state, desk);
         }
@@ -461,7 +472,11 @@ impl Writer {
 
     /// Writes what is in line, takes the desk away and lays everything into the tables.
     pub(crate) fn close(&mut self) {
-        let desk = self.line.close();
+        let mut desk = self.line.close();
+        if let Some(desk) = &mut desk {
+            // Nobody writes after this who could try again. Whoever opens the log next may find what failed.
+            let _ = desk.mend();
+        }
         let tables = self.applier.close();
         // What isn't in the tables, or not safe there, stays in the log, and the next one who opens it finds it.
         if let (Some(desk), Some(mut tables)) = (desk, tables) {

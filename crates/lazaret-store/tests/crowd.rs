@@ -232,6 +232,10 @@ fn power_cuts_and_errors_where_two_commits_are_flushed_at_a_time() {
             in_company += pairs;
         }
     }
+    // Failures that come in a row, and end all the same.
+    for often in ["2+2", "3+2", "2+3", "4+1"] {
+        run(Some(&format!("fdatasync:error=EIO:when={often}")), Some((&disk, ("slow", 0, "2000"))));
+    }
     println!("{cuts} power cuts, {in_company} commits written beside another");
     assert!(cuts > 40, "{cuts} cuts");
     assert!(in_company > 20, "{in_company} commits in company");
