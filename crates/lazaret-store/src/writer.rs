@@ -76,6 +76,13 @@ impl State {
         Group { batches, slots }
     }
 
+    /// Puts the desk back. If somebody who waited for the disk has broken down meanwhile, it stays gone: that was told.
+    fn put_back(&mut self, desk: Place) {
+        if !matches!(self.desk, Place::Gone) {
+            self.desk = desk;
+        }
+    }
+
     /// The desk, if it is free.
     fn take_desk(&mut self) -> Option<Box<Desk>> {
         match std::mem::replace(&mut self.desk, Place::Taken) {
@@ -267,7 +274,7 @@ impl Line {
 
     /// Leaves the desk, to whoever may write the next group.
     fn leave(&self, mut state: MutexGuard<'_, State>, desk: Box<Desk>) {
-        state.desk = Place::Free(desk);
+        state.put_back(Place::Free(desk));
         self.pass_on(state);
     }
 
@@ -327,7 +334,7 @@ impl Line {
 
     /// Leaves the desk to the clerk.
     fn keep(&self, mut state: MutexGuard<'_, State>, desk: Box<Desk>) {
-        state.desk = Place::Kept(desk);
+        state.put_back(Place::Kept(desk));
         let others = state.awaiting_desk > 0;
         drop(state);
         self.called.notify_one();

@@ -15,6 +15,7 @@ mod common;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use lazaret_store::{Store, StoreError};
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 const CLERK: &str = "lazaret-log";
 const CHILD: &str = "LAZARET_TEST_CROWD";
+const BREAKS_AT: &str = "LAZARET_TEST_BREAKS_AT";
 const GIVES_UP: &str = "LAZARET_TEST_GIVES_UP";
 const TURNS: u64 = 5;
 
@@ -103,9 +105,16 @@ fn child(root: &Path) {
         Ok(store) => store,
         Err(why) => return println!("open failed: {why}"),
     };
+    if let Ok(at) = std::env::var(BREAKS_AT) {
+        let (at, told) = (at.parse::<u64>().unwrap(), AtomicU64::new(0));
+        let listener =
+            move |_| assert!(told.fetch_add(1, Relaxed) + 1 != at, "it breaks down when the commit is on disk");
+        assert!(store.listen(Box::new(listener)));
+    }
     let attempts = |name: &str, taken: u64, attempt: &dyn Fn() -> bool| {
         // strace has each thread fail once: that is more often than there are threads.
-        (0..10).any(|_| {
+        let often = if std::env::var_os(BREAKS_AT).is_some() { 1 } else { 10 };
+        (0..often).any(|_| {
             let there = store.agent(&id(name)).unwrap().map_or(0, |row| row.turn);
             assert_eq!(there, taken, "what failed is not there");
             let done = attempt();
@@ -172,7 +181,12 @@ fn run_so(fault: Option<&str>, disk: Option<(&Path, Disk<'_>)>, how: &[(&str, &s
             strace.arg(std::env::current_exe().unwrap());
             strace
         }
-        None => Command::new(std::env::current_exe().unwrap()),
+        None => {
+            // Whoever waits for ever has failed.
+            let mut timed = Command::new("timeout");
+            timed.args(["-s", "KILL", "20"]).arg(std::env::current_exe().unwrap());
+            timed
+        }
     };
     if let Some((made, (fault, at, slow))) = disk {
         command.env("LD_PRELOAD", made).env("DISK_ROOT", dir.path()).env("DISK_FAULT", fault);
@@ -182,7 +196,10 @@ fn run_so(fault: Option<&str>, disk: Option<(&Path, Disk<'_>)>, how: &[(&str, &s
     let output = command.args(test).env(CHILD, dir.path()).envs(how.iter().copied()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(!errors.contains("panicked"), "{what}: {said}{errors}");
+    let is_to_break = how.iter().any(|(name, _)| *name == BREAKS_AT);
+    let ended = output.status.code().is_some_and(|code| code != 137);
+    assert!(ended || !is_to_break, "{what}: somebody waits for ever: {said}{errors}");
+    assert_eq!(errors.contains("panicked"), is_to_break, "{what}: {said}{errors}");
     let in_company = in_company(dir.path());
     let store = Store::open(dir.path(), now).unwrap_or_else(|why| panic!("{what}: {why}\n{said}"));
     store.verify_journal(|_| ()).unwrap_or_else(|why| panic!("{what}: {why}\n{said}"));
@@ -190,7 +207,8 @@ fn run_so(fault: Option<&str>, disk: Option<(&Path, Disk<'_>)>, how: &[(&str, &s
     for name in NAMES {
         let acknowledged = said.lines().filter(|line| line.starts_with(&format!("ack {name} "))).count() as u64;
         let there = store.agent(&id(name)).unwrap().map_or(0, |row| row.turn);
-        let is_over = said.contains("done") || said.contains(&format!("gave up {name}"));
+        // Who broke down has told nobody what is on disk.
+        let is_over = !is_to_break && (said.contains("done") || said.contains(&format!("gave up {name}")));
         let at_most = if is_over { acknowledged } else { acknowledged + 1 };
         let holds = (acknowledged..=at_most).contains(&there);
         assert!(holds, "{what}: {acknowledged} of {name} acknowledged, {there} there\n{said}");
@@ -210,6 +228,17 @@ fn what_failed_is_void_before_anybody_is_told() {
         gave_up += u64::from(run_so(Some(&fault), disk, &[(GIVES_UP, "1")]).said.contains("gave up"));
     }
     assert!(gave_up >= 4, "{gave_up}");
+}
+
+#[test]
+fn nobody_waits_where_one_of_two_breaks_down() {
+    let made = dir();
+    let disk = disk(made.path());
+    for at in [3, 4, 5, 6, 7, 8].repeat(3) {
+        let slow = Some((disk.as_path(), ("slow", 0, "3000")));
+        let run = run_so(None, slow, &[(BREAKS_AT, &at.to_string())]);
+        assert!(run.said.contains("gave up"), "{at}: {}", run.said);
+    }
 }
 
 #[test]
