@@ -65,6 +65,6 @@ mod tests {
         (0..64).for_each(|_| crowd.flushed(SLOW));
         assert!(crowd.is_worth_it(2), "half of the four that are remembered");
         crowd.flushed(Duration::from_micros(100));
-        assert!(!crowd.is_worth_it(8), "a flush that only waited for a processor says nothing about the disk");
+        assert!(!crowd.is_worth_it(8), "the others had waited for a processor too: this one tells what the disk takes");
     }
 }
