@@ -134,3 +134,13 @@ pub const MAX_HELD_PAGES: usize = 1024;
 
 /// Pages that may be compared in vain before an instance is let go: about what it costs to wake another one.
 pub const IDLE_PAGES: usize = 512;
+
+// Between turns.
+
+/// What all mappings that wait for their heap's next turn may take: those of about a thousand small agents. Beyond this the
+/// longest unused ones go, and their agents' next turns map their heaps anew.
+pub const SPARE_BYTES: usize = 64 << 20;
+
+/// What such a mapping takes besides the pages that it has of its own: page tables, and four of the 65,530 mappings that a
+/// process may have.
+pub const SPARE_OVERHEAD: usize = 32 << 10;

@@ -303,7 +303,7 @@ pub struct Leftover {
 
 impl Leftover {
     /// Takes the instance down and writes what its turn changed into the heaps. The pages that it wrote stay mapped for the
-    /// agent's next turn on this thread, if they are few.
+    /// agent's next turn, if they are few.
     ///
     /// If this fails, or the change turns out not to hold, the state must be dropped.
     pub fn settle(self, state: &mut State, change: Option<Change>) -> Result<(), HeapError> {

@@ -1,5 +1,5 @@
-//! Pages that a turn wrote stay mapped for the next one on the same thread. Whatever comes between, a turn finds the heap
-//! as its image says: after turns on other threads, after turns that failed, trapped or grew, and after changes that never
+//! Pages that a turn wrote stay mapped for the next one, whatever thread that is on. Whatever comes between, a turn finds the
+//! heap as its image says: after turns on other threads, after turns that failed, trapped or grew, and after changes that never
 //! got to disk.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the report")]
@@ -68,7 +68,7 @@ impl World for Silence {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads that live as long as the test, each with what it keeps mapped.
+/// Threads that live as long as the test.
 fn threads() -> Vec<Sender<Work>> {
     let start = |_| {
         let (send, receive) = channel::<Work>();

@@ -1,6 +1,7 @@
 //! The content of a sleeping linear memory.
 
 use super::heap::{HeapError, MAX_HEAP_BYTES, MAX_HOT_PAGES, PAGE, Page, WASM_PAGE, page_count, system};
+use super::spare::Spare;
 use lazaret_gate::Blob;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom, fallocate, ftruncate, memfd_create};
@@ -31,8 +32,14 @@ pub struct HeapFile {
     /// Pages that the last turn wrote, as runs: the next one most likely writes them again.
     hot: Vec<Range<u32>>,
     /// Pages that are newer than those in the file, ascending. Where they stay mapped from turn to turn, nobody needs them
-    /// there: to write them at every turn would be for those alone who come next on another thread, and these get them too.
+    /// there: to write them at every turn would be for those alone who find no spare mapping, and these get them too.
     ahead: Vec<(u32, Page)>,
+}
+
+impl Drop for HeapFile {
+    fn drop(&mut self) {
+        Spare::forget(self.id);
+    }
 }
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(0);

@@ -149,7 +149,7 @@ impl Heap {
         Changed { pages: numbers.map(|number| number as u32).collect(), scan }
     }
 
-    /// Lets the pages of its own stay where they are for the next turn on this thread, if they are few. `own` are all that it
+    /// Lets the pages of its own stay where they are for the next turn, if they are few. `own` are all that it
     /// has, ascending, and `changed` is how many of them differ from the source.
     ///
     /// The caller's word: the next changes that its source sees are these very pages, each once, or it sees none ever again.

@@ -18,4 +18,5 @@ pub(crate) mod file;
 pub mod heap;
 mod pagemap;
 mod region;
+mod spare;
 pub mod writing;

@@ -8,10 +8,9 @@
 
 use super::file::bytes_of;
 use super::heap::{HeapFile, PAGE, Page, WASM_PAGE};
+use super::spare::{Shape, Spare};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -75,9 +74,9 @@ impl Region {
             return Err(Errno::INVAL);
         }
         if let Some(file) = &plan.source
-            && let Some(spare) = Spare::take(file, plan.front, plan.capacity, reserved)
+            && let Some(spare) = Spare::take(file, Shape { reserved, front: plan.front, capacity: plan.capacity })
         {
-            let warm = spare.version.is_some();
+            let warm = spare.is_warm();
             let (reservation, mut stayed) = spare.into_parts();
             if !warm {
                 stayed = file.ahead().to_vec();
@@ -211,8 +210,8 @@ impl Region {
     }
 
     /// Says that every byte that was written here will be in the source after so many more changes of it, and which pages
-    /// that are, ascending. The next turn on this thread then finds them where they are: nothing is given back to the kernel
-    /// and copied anew.
+    /// that are, ascending. The next turn then finds them where they are: nothing is given back to the kernel and copied
+    /// anew.
     pub(super) fn keep_writes(&self, changes: u64, pages: Vec<Stayed>) {
         if let Some(file) = &self.source {
             self.kept.store(file.version() + changes + 1, Ordering::Release);
@@ -249,101 +248,14 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let (file, len) = self.source.as_ref().map_or((None, 0), |file| (Some(file.id()), file.len()));
-        let spare = Spare {
-            reservation: self.reservation,
-            reserved: self.reserved,
-            front: self.front,
-            capacity: self.capacity,
-            file,
-            len,
-            version: self.kept.load(Ordering::Acquire).checked_sub(1),
-            stayed: self.staying.take().unwrap_or_default(),
-        };
+        let shape = Shape { reserved: self.reserved, front: self.front, capacity: self.capacity };
+        let kept = self.kept.load(Ordering::Acquire).checked_sub(1);
+        let pages = kept.map(|version| (version, self.staying.take().unwrap_or_default()));
+        let spare = Spare::new(self.reservation, shape, self.source.as_deref(), pages);
         // A memory that grew has more behind its file than the next turn would find there.
-        if file.is_some() && self.size() == len && (spare.version.is_some() || spare.discard().is_ok()) {
+        if self.source.as_ref().is_some_and(|file| file.len() == self.size()) {
             spare.keep();
         }
-    }
-}
-
-/// A reservation that nobody uses, with a heap file mapped into it: waking the same heap again on the same thread needs no
-/// new mapping, which is most of what waking costs. Unmapped when dropped.
-///
-/// It has no byte of its own, or those that the last turn wrote, and then it serves only a file that has the same: the
-/// file may change meanwhile, as nobody looks, and its version tells. It is found again by an identity that no other file
-/// ever has, so what one agent left can't be given to another.
-struct Spare {
-    reservation: NonNull<u8>,
-    reserved: usize,
-    front: usize,
-    capacity: usize,
-    file: Option<u64>,
-    /// The part of the file that is mapped.
-    len: usize,
-    /// The file's version that has all bytes which lie over it here; none if there are none.
-    version: Option<u64>,
-    /// These bytes.
-    stayed: Vec<Stayed>,
-}
-
-/// Spares that a thread keeps. An agent has one or two memories, and its turns mostly follow each other.
-const SPARES: usize = 2;
-
-thread_local! {
-    static SPARE: RefCell<VecDeque<Spare>> = const { RefCell::new(VecDeque::new()) };
-}
-
-impl Spare {
-    /// The spare that maps just this file in just this way, if there is one.
-    fn take(file: &HeapFile, front: usize, capacity: usize, reserved: usize) -> Option<Spare> {
-        let fits = |spare: &Spare| {
-            spare.file == Some(file.id())
-                && spare.len == file.len()
-                && (spare.front, spare.capacity, spare.reserved) == (front, capacity, reserved)
-        };
-        let taken = SPARE.with_borrow_mut(|spares| spares.iter().position(fits).and_then(|at| spares.remove(at)));
-        let mut spare = taken?;
-        if spare.version.is_some_and(|version| version != file.version()) {
-            // Another thread has taken a turn since.
-            spare.discard().ok()?;
-            (spare.version, spare.stayed) = (None, Vec::new());
-        }
-        Some(spare)
-    }
-
-    /// Forgets what lies over the file.
-    fn discard(&self) -> Result<(), Errno> {
-        if self.len == 0 {
-            return Ok(());
-        }
-        // SAFETY: the front and the file's length lie within the reservation.
-        let base = unsafe { self.reservation.as_ptr().add(self.front) };
-        // SAFETY: the range is our own mapping; whoever used it gave it up, so no guest runs on it and no reference lives.
-        unsafe { madvise(base.cast(), self.len, Advice::LinuxDontNeed) }
-    }
-
-    fn into_parts(self) -> (NonNull<u8>, Vec<Stayed>) {
-        let mut spare = std::mem::ManuallyDrop::new(self);
-        (spare.reservation, std::mem::take(&mut spare.stayed))
-    }
-
-    /// Keeps it for this thread's next turns. If the thread is ending, it is dropped instead.
-    fn keep(self) {
-        let _ = SPARE.try_with(|spares| {
-            let mut spares = spares.borrow_mut();
-            spares.push_back(self);
-            if spares.len() > SPARES { spares.pop_front() } else { None }
-        });
-    }
-}
-
-impl Drop for Spare {
-    fn drop(&mut self) {
-        // SAFETY: nobody uses the addresses: whoever did gave them up for this value to be made, and they are exactly what
-        // was reserved.
-        let unmapped = unsafe { munmap(self.reservation.as_ptr().cast(), self.reserved) };
-        debug_assert!(unmapped.is_ok(), "a heap's reservation could not be unmapped: {unmapped:?}");
     }
 }
 

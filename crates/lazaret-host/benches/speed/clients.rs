@@ -1,7 +1,7 @@
 //! Several clients of one keeper: turns per second, and how they share their flushes.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lazaret_gate::AgentId;
@@ -9,11 +9,11 @@ use lazaret_host::{Host, Keeper, Pace, Supervisor};
 use lazaret_link::{AgentRequest, Reply, Request};
 
 use crate::guests;
+use crate::rates::{Raw, middle, rate};
 use crate::timing::show;
-use crate::turns::{Flushed, Raw};
+use crate::turns::Flushed;
 
-/// How long each is measured, and how often in turns.
-const EACH: Duration = Duration::from_millis(1_500);
+/// How often each is measured, in turns.
 const ROUNDS: usize = 7;
 const CLIENTS: usize = 8;
 
@@ -43,34 +43,6 @@ fn send(keeper: &Keeper, agent: &AgentId) {
     let request = AgentRequest::Send { agent, content_type: "text/plain".into(), body };
     let answer = keeper.answer(Request::Agent(request));
     assert!(matches!(answer, Ok(Reply::Taken(_))), "the keeper says something else: {answer:?}");
-}
-
-/// Does something again and again on as many threads as there are workers; how often in a second all together.
-fn rate<W: Send>(workers: &mut [W], work: impl Fn(&mut W) + Sync) -> f64 {
-    let (over, begun) = (AtomicBool::new(false), Instant::now());
-    let count: u64 = std::thread::scope(|scope| {
-        let (over, work) = (&over, &work);
-        let threads = workers.iter_mut().map(|worker| {
-            scope.spawn(move || {
-                let mut count = 0_u64;
-                while !over.load(Ordering::Relaxed) {
-                    work(&mut *worker);
-                    count += 1;
-                }
-                count
-            })
-        });
-        let all: Vec<_> = threads.collect();
-        std::thread::sleep(EACH);
-        over.store(true, Ordering::Relaxed);
-        all.into_iter().map(|one| one.join().expect("a worker")).sum()
-    });
-    count as f64 / begun.elapsed().as_secs_f64()
-}
-
-fn middle<T: Copy>(mut all: Vec<T>, key: impl Fn(&T) -> f64) -> T {
-    all.sort_by(|one, other| key(one).total_cmp(&key(other)));
-    all[all.len() / 2]
 }
 
 /// Durable turns per second of a small agent with one client, and with eight that have an agent each. The anchors write as

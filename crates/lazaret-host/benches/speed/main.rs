@@ -19,6 +19,7 @@ mod clients;
 mod crowd;
 mod guests;
 mod metering;
+mod rates;
 mod replay;
 mod revoke;
 mod rules;

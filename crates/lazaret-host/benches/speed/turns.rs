@@ -1,8 +1,5 @@
 //! What a turn costs, what a heap costs, what an ask costs.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,6 +11,7 @@ use lazaret_store::Committed;
 
 use crate::bare::Bare;
 use crate::guests;
+use crate::rates::Raw;
 use crate::timing::{median, show, side_by_side, time};
 
 /// A world in which nothing can be asked.
@@ -73,33 +71,6 @@ impl Flushed {
         };
         assert!(host.store().listen(Box::new(listener)), "nobody else listens");
         Self { commits, bytes }
-    }
-}
-
-/// A file to write into and flush, as long as need be, so that no flush moves its end.
-pub(crate) struct Raw {
-    file: File,
-    bytes: Vec<u8>,
-    at: u64,
-}
-
-const RAW_LEN: u64 = 16 << 20;
-
-impl Raw {
-    pub(crate) fn new(path: &Path, len: usize) -> Self {
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(path).expect("a file");
-        file.write_all_at(&vec![0; RAW_LEN as usize], 0).expect("room");
-        file.sync_all().expect("a flush");
-        Self { file, bytes: vec![1; len], at: 0 }
-    }
-
-    pub(crate) fn flush(&mut self) {
-        if self.at + self.bytes.len() as u64 > RAW_LEN {
-            self.at = 0;
-        }
-        self.file.write_all_at(&self.bytes, self.at).expect("a write");
-        self.file.sync_data().expect("a flush");
-        self.at += self.bytes.len() as u64;
     }
 }
 

@@ -1,102 +1,126 @@
-//! One connection on the local socket.
+//! One connection on the local socket, and the thread that attends to it.
+//!
+//! The thread reads what is asked, answers it itself and reads on: a request is handed to no other thread, which would cost a
+//! tenth of what a small agent's turn takes, each time. What comes while it answers is the porter's to see, who has another
+//! thread read on from there; so a long turn keeps nobody from saying `kill` on the same connection.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use lazaret_link::{Ask, Fault, Session, Step, Ticket};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Mutex, Semaphore};
-use tokio::time::{Instant, timeout, timeout_at};
-use tracing::{debug, warn};
+use lazaret_link::{Ask, Fault, Session, Step, Ticket, Token};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::debug;
 use zeroize::Zeroize as _;
 
 use super::limits::{CHUNK, IDLE, IN_FLIGHT, LINE, STRANGER_IDLE, STRANGER_LINE, WRITE};
-use super::shared::Shared;
+use super::porter::Porter;
+use super::shared::{InFlight, Place};
 
 /// Why a connection ends that did nothing wrong.
-fn say(code: &str, text: &str) -> Vec<u8> {
+pub(crate) fn say(code: &str, text: &str) -> Vec<u8> {
     Ticket::unasked().say(Err(Fault::new(code, text, 7)))
 }
 
-/// Says that there is no room. Never waits: the other side may not listen.
-pub(crate) fn turn_away(stream: &UnixStream) {
-    let _ = stream.try_write(&say("too-many", "too many connections; try again when some have ended"));
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether whoever connected is the user that the keeper runs as, or root.
-fn may_ask(stream: &UnixStream) -> bool {
-    let me = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == me || peer.uid() == 0)
-}
-
-pub(crate) async fn serve(stream: UnixStream, shared: Arc<Shared>) {
-    if !may_ask(&stream) {
-        warn!("somebody else's process was turned away");
-        let _ = stream.try_write(&say("not-you", "this keeper answers only its own user"));
-        return;
-    }
-    let (reader, writer) = stream.into_split();
-    let session = Session::new(shared.token.clone());
-    let writer = Arc::new(Mutex::new(writer));
-    let waiting = Arc::new(Semaphore::new(IN_FLIGHT));
-    let mut connection = Connection { session, shared, reader, writer, waiting, begun: Instant::now(), partial: None };
-    connection.run().await;
-    // What was asked is answered, even if nothing more is asked.
-    let _ = connection.waiting.acquire_many(IN_FLIGHT as u32).await;
-}
-
-struct Connection {
-    session: Session,
-    shared: Arc<Shared>,
-    reader: OwnedReadHalf,
-    writer: Arc<Mutex<OwnedWriteHalf>>,
+/// A connection, for as long as anybody reads from it or writes to it.
+pub(crate) struct Connection {
+    /// By which the porter knows it.
+    pub(crate) number: u64,
+    pub(crate) stream: UnixStream,
+    porter: Arc<Porter>,
+    /// Answers are written whole, one after the other.
+    writing: Mutex<()>,
     /// A permit for each answer that may still be waited for.
     waiting: Arc<Semaphore>,
+    /// What was read so far, while nobody reads. Whoever takes it reads on.
+    parked: Mutex<Option<Reading>>,
+    _place: OwnedSemaphorePermit,
+}
+
+/// What came so far. Whoever has it reads.
+pub(crate) struct Reading {
+    session: Session,
+    bytes: Vec<u8>,
     begun: Instant,
     /// Since when a line waits for its end.
     partial: Option<Instant>,
+    /// How long the socket waits, as it was last told.
+    patience: Option<Duration>,
 }
 
-impl Connection {
-    async fn run(&mut self) {
-        let mut bytes = vec![0; CHUNK];
+/// What follows from what came, or did not come.
+enum Heard {
+    Steps(Vec<Step>),
+    /// Nothing more comes.
+    End(Vec<Step>),
+    /// Nothing came for so long that nothing will.
+    Idle,
+}
+
+/// An ask that has to be answered, and what it holds until its answer is written.
+struct Duty {
+    ask: Ask,
+    held: Held,
+}
+
+struct Held {
+    _begun: InFlight,
+    _waiting: Option<OwnedSemaphorePermit>,
+}
+
+impl Reading {
+    pub(crate) fn new(token: Token) -> Self {
+        let session = Session::new(token);
+        Self { session, bytes: vec![0; CHUNK], begun: Instant::now(), partial: None, patience: None }
+    }
+
+    /// Waits for something to come. `is_awaited` says whether the other side waits for an answer.
+    fn hear(&mut self, mut stream: &UnixStream, is_awaited: impl Fn() -> bool) -> Heard {
         loop {
-            let until = self.until();
-            let steps = match timeout_at(until, self.reader.read(&mut bytes)).await {
-                Ok(Ok(0)) | Ok(Err(_)) => self.session.end(false),
-                Ok(Ok(len)) => {
+            let patience = Some(self.patience());
+            if self.patience != patience && stream.set_read_timeout(patience).is_ok() {
+                self.patience = patience;
+            }
+            match stream.read(&mut self.bytes) {
+                Ok(0) => return Heard::End(self.session.end(false)),
+                Ok(len) => {
                     let now_ms = self.begun.elapsed().as_millis() as u64;
-                    let steps = self.session.take(&bytes[..len], now_ms);
+                    let steps = self.session.take(&self.bytes[..len], now_ms);
                     // A value may have come this way.
-                    bytes[..len].zeroize();
+                    self.bytes[..len].zeroize();
                     self.note_partial(!steps.is_empty());
-                    if self.follow(steps).await {
-                        continue;
+                    return Heard::Steps(steps);
+                }
+                Err(why) => match why.kind() {
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut if self.partial.is_some() => {
+                        return Heard::End(self.session.end(true));
                     }
-                    return;
-                }
-                Err(_) if self.partial.is_some() => self.session.end(true),
-                // Somebody who waits for an answer has nothing to say.
-                Err(_) if self.waiting.available_permits() < IN_FLIGHT => continue,
-                Err(_) => {
-                    let text = "nothing was said for too long; connect again";
-                    self.write(&say("idle", text)).await;
-                    return;
-                }
-            };
-            self.follow(steps).await;
-            return;
+                    // Somebody who waits for an answer has nothing to say.
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut if is_awaited() => {}
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut => return Heard::Idle,
+                    _ => return Heard::End(self.session.end(false)),
+                },
+            }
         }
     }
 
-    /// Until when something has to come.
-    fn until(&self) -> Instant {
+    /// For how long it is waited for something to come. At least a moment: to a socket, none is for ever.
+    fn patience(&self) -> Duration {
         let known = self.session.is_known();
         match self.partial {
-            Some(since) => since + if known { LINE } else { STRANGER_LINE },
-            None => Instant::now() + if known { IDLE } else { STRANGER_IDLE },
+            Some(since) => {
+                let whole = if known { LINE } else { STRANGER_LINE };
+                whole.saturating_sub(since.elapsed()).max(Duration::from_millis(1))
+            }
+            None if known => IDLE,
+            None => STRANGER_IDLE,
         }
     }
 
@@ -108,58 +132,140 @@ impl Connection {
             self.partial = Some(Instant::now());
         }
     }
+}
 
-    /// Does what follows from what was said. False if that is the end.
-    async fn follow(&mut self, steps: Vec<Step>) -> bool {
-        for step in steps {
-            let goes_on = match step {
-                Step::Say(bytes) => self.write(&bytes).await,
-                Step::Ask(ask) => self.answer(*ask).await,
-                Step::Close => false,
+impl Connection {
+    /// One that was just made, from whoever may ask.
+    pub(crate) fn new(number: u64, stream: UnixStream, porter: Arc<Porter>, place: OwnedSemaphorePermit) -> Self {
+        let waiting = Arc::new(Semaphore::new(IN_FLIGHT));
+        Self { number, stream, porter, writing: Mutex::default(), waiting, parked: Mutex::default(), _place: place }
+    }
+
+    /// Reads and answers, until nothing more comes or another thread reads on.
+    pub(crate) fn attend(self: Arc<Self>, mut reading: Reading) {
+        loop {
+            let is_awaited = || self.waiting.available_permits() < IN_FLIGHT;
+            let (steps, is_end) = match reading.hear(&self.stream, is_awaited) {
+                Heard::Steps(steps) => (steps, false),
+                Heard::End(steps) => (steps, true),
+                Heard::Idle => {
+                    self.write(&say("idle", "nothing was said for too long; connect again"));
+                    return;
+                }
             };
-            if !goes_on {
-                return false;
+            let Ok(last) = self.follow(steps) else { return };
+            if is_end {
+                return last.into_iter().for_each(|duty| self.delegate(duty));
+            }
+            let Some(duty) = last else { continue };
+            let Some(place) = self.porter.shared.place_now(&duty.ask.request) else {
+                self.delegate(duty);
+                continue;
+            };
+            *lock(&self.parked) = Some(reading);
+            self.porter.watch(&self);
+            let Duty { ask, held } = duty;
+            let answer = self.answer(ask, place);
+            let parked = self.take_up();
+            // Before it is written: who is answered may ask again at once, and then it is this thread that reads.
+            if parked.is_some() {
+                self.porter.ignore(&self);
+            }
+            self.write(&answer);
+            drop(held);
+            match parked {
+                Some(parked) => reading = parked,
+                None => return,
             }
         }
-        true
     }
 
-    async fn write(&self, bytes: &[u8]) -> bool {
-        write(&self.writer, bytes).await
+    /// What was read so far, if nobody reads.
+    pub(crate) fn take_up(&self) -> Option<Reading> {
+        lock(&self.parked).take()
     }
 
-    async fn answer(&self, ask: Ask) -> bool {
-        let Ask { ticket, request } = ask;
-        let begun = self.shared.begin();
-        if request.is_open() || ticket.is_plain() {
-            // Plain text has no ids: its answers come in order.
-            let answer = self.shared.ask(request).await;
-            let written = self.write(&ticket.say(answer)).await;
-            drop(begun);
-            return written;
+    /// Does what follows from what was said, but for the last ask, which is given back. `Err` is the end.
+    fn follow(self: &Arc<Self>, steps: Vec<Step>) -> Result<Option<Duty>, ()> {
+        let mut last = None;
+        for step in steps {
+            last.take().into_iter().for_each(|duty| self.delegate(duty));
+            match step {
+                Step::Say(bytes) if self.write(&bytes) => {}
+                // Plain text has no ids: its answers come in order.
+                Step::Ask(ask) if ask.request.is_open() || ask.ticket.is_plain() => {
+                    let shared = &self.porter.shared;
+                    let _begun = shared.begin();
+                    let place = self.porter.handle.block_on(shared.place(&ask.request));
+                    if !self.write(&self.answer(*ask, place)) {
+                        return Err(());
+                    }
+                }
+                Step::Ask(ask) => last = Some(self.duty(*ask)),
+                Step::Say(_) | Step::Close => return Err(()),
+            }
         }
-        let Ok(place) = Arc::clone(&self.waiting).acquire_owned().await else { return false };
-        let (shared, writer) = (Arc::clone(&self.shared), Arc::clone(&self.writer));
-        tokio::spawn(async move {
-            let answer = shared.ask(request).await;
-            write(&writer, &ticket.say(answer)).await;
-            drop((begun, place));
+        Ok(last)
+    }
+
+    /// Waits until so few answers are awaited that one more may be.
+    fn duty(&self, ask: Ask) -> Duty {
+        let (begun, waiting) = (self.porter.shared.begin(), Arc::clone(&self.waiting));
+        let waiting = match Arc::clone(&waiting).try_acquire_owned() {
+            Ok(one_more) => Some(one_more),
+            Err(_) => self.porter.handle.block_on(waiting.acquire_owned()).ok(),
+        };
+        Duty { ask, held: Held { _begun: begun, _waiting: waiting } }
+    }
+
+    /// Has another thread answer, when there is room for one more.
+    fn delegate(self: &Arc<Self>, duty: Duty) {
+        let connection = Arc::clone(self);
+        self.porter.handle.spawn(async move {
+            let Duty { ask, held } = duty;
+            let place = connection.porter.shared.place(&ask.request).await;
+            tokio::task::spawn_blocking(move || {
+                connection.write(&connection.answer(ask, place));
+                drop(held);
+            });
         });
-        true
+    }
+
+    /// The answer as bytes.
+    fn answer(&self, ask: Ask, place: Place) -> Vec<u8> {
+        let Ask { ticket, request } = ask;
+        ticket.say(self.porter.shared.answer(request, place))
+    }
+
+    /// Writes all of it, for as long as the other side takes some. Who doesn't has heard half a line, and hears no more.
+    fn write(&self, bytes: &[u8]) -> bool {
+        let _writing = lock(&self.writing);
+        let written = bytes.chunks(CHUNK).all(|chunk| write_chunk(&self.stream, chunk));
+        if !written {
+            debug!(within = WRITE.as_secs(), "a client does not take its answer");
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
+        written
     }
 }
 
-/// Writes all of it, for as long as the other side takes some.
-async fn write(writer: &Mutex<OwnedWriteHalf>, bytes: &[u8]) -> bool {
-    let mut writer = writer.lock().await;
-    for chunk in bytes.chunks(CHUNK) {
-        match timeout(WRITE, writer.write_all(chunk)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return false,
-            Err(_) => {
-                debug!(after = ?Duration::as_secs(&WRITE), "a client does not take its answer");
-                return false;
-            }
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.porter.forget(self.number);
+    }
+}
+
+fn write_chunk(mut stream: &UnixStream, mut chunk: &[u8]) -> bool {
+    let begun = Instant::now();
+    while !chunk.is_empty() {
+        match stream.write(chunk) {
+            Ok(0) => return false,
+            Ok(len) => chunk = &chunk[len..],
+            Err(why) if why.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+        if begun.elapsed() > WRITE && !chunk.is_empty() {
+            return false;
         }
     }
     true

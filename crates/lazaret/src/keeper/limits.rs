@@ -40,3 +40,6 @@ pub(crate) const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long a keeper that starts waits for a command that has the data root open.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Connections of which it is told at once that something has come.
+pub(crate) const EVENTS: usize = 64;

@@ -1,9 +1,10 @@
 //! The keeper: a process that has a data root open for as long as it lives, and answers whoever may ask.
 
-pub(crate) mod connection;
+mod connection;
 pub(crate) mod http;
 pub(crate) mod limits;
 pub(crate) mod logs;
+mod porter;
 pub(crate) mod shared;
 mod socket;
 mod systemd;
@@ -15,12 +16,14 @@ use std::time::Duration;
 
 use lazaret_host::{Host, Keeper, Pace, Supervisor};
 use lazaret_link::Token;
+use tokio::runtime::Handle;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::failure::Failure;
+use porter::Porter;
 use shared::{Ending, Phase, Shared};
 pub(crate) use socket::{mark, marked};
 pub(crate) use systemd::is_handed_over;
@@ -40,7 +43,7 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
     let failed = |what: &'static str| move |why: std::io::Error| Failure::Failed(format!("{what}: {why}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(limits::UNDER_WAY + limits::URGENT + limits::READING)
+        .max_blocking_threads(limits::CONNECTIONS + limits::UNDER_WAY + limits::URGENT + limits::READING)
         .enable_all()
         .build()
         .map_err(failed("no threads to serve with"))?;
@@ -55,14 +58,17 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
     let served = runtime.block_on(async {
         let listener = socket::Listener::open(root).map_err(failed("the socket can't be had"))?;
         let http = http::Server::open(root, wish, &shared, &watcher).await?;
+        let porter =
+            Porter::start(Arc::clone(&shared), Handle::current()).map_err(failed("the socket can't be watched"))?;
         info!(pid = std::process::id(), "the keeper is up");
         systemd::notify("READY=1");
         let watchdog = tokio::spawn(systemd::watchdog(Arc::clone(&shared)));
         let files = tokio::spawn(look_at_files(Arc::clone(&shared)));
         let signals = tokio::spawn(heed_signals(Arc::clone(&shared)));
-        let accepting = tokio::spawn(accept(listener.listener()?, Arc::clone(&shared)));
+        let accepting = tokio::spawn(Arc::clone(&porter).accept(listener.listener()?, socket::connections()));
         drain(&shared, phase).await;
-        [watchdog, files, signals, accepting].iter().for_each(tokio::task::JoinHandle::abort);
+        [watchdog, files, signals, accepting].iter().for_each(JoinHandle::abort);
+        porter.hang_up();
         if let Some(http) = http {
             http.close().await;
         }
@@ -146,29 +152,5 @@ async fn heed_signals(shared: Arc<Shared>) {
         }
         info!(again, "told to stop");
         if again { shared.ending.now() } else { shared.ending.within(limits::DRAIN) }
-    }
-}
-
-/// Takes connections for as long as it is let.
-async fn accept(listener: tokio::net::UnixListener, shared: Arc<Shared>) {
-    let places = Arc::new(Semaphore::new(socket::connections()));
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => match Arc::clone(&places).try_acquire_owned() {
-                Ok(place) => {
-                    let shared = Arc::clone(&shared);
-                    tokio::spawn(async move {
-                        connection::serve(stream, shared).await;
-                        drop(place);
-                    });
-                }
-                Err(_) => connection::turn_away(&stream),
-            },
-            Err(why) => {
-                // Out of files, most likely: some will be closed soon.
-                warn!(%why, "a connection can't be taken");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-        }
     }
 }

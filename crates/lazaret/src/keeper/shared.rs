@@ -1,12 +1,13 @@
 //! What every way into the keeper shares: the keeper, the token, the line that requests wait in, and the end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lazaret_host::{HostError, Keeper, Surroundings};
 use lazaret_link::{Fault, Reply, Request, Token};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
@@ -95,6 +96,11 @@ impl Drop for InFlight {
     }
 }
 
+/// Room for a request that is being answered, until it is.
+pub(crate) struct Place {
+    _held: Option<OwnedSemaphorePermit>,
+}
+
 impl Shared {
     pub(crate) fn new(keeper: Arc<Keeper>, token: Token, ending: Ending) -> Arc<Self> {
         let line = Arc::new(Semaphore::new(UNDER_WAY));
@@ -121,26 +127,49 @@ impl Shared {
 
     /// Answers a request of somebody who has shown the token, or one that needs none.
     pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Result<Reply, Fault> {
+        let place = self.place(&request).await;
         if request.is_open() {
             // Needs no thread: it is answered even if all are taken.
-            return self.keeper.answer(request).map_err(|why| Failure::from(why).fault());
+            return self.answer(request, place);
         }
-        let _place = if request.is_urgent() { None } else { Some(Arc::clone(&self.line).acquire_owned().await) };
-        let (name, begun, keeper) = (request.name(), Instant::now(), Arc::clone(&self.keeper));
-        let answered = tokio::task::spawn_blocking(move || {
-            let reply = keeper.answer(request)?;
+        let shared = Arc::clone(self);
+        let answered = tokio::task::spawn_blocking(move || shared.answer(request, place));
+        answered.await.unwrap_or_else(|_| Err(broke()))
+    }
+
+    /// Waits until there is room for one more request that is being answered.
+    pub(crate) async fn place(&self, request: &Request) -> Place {
+        match self.place_now(request) {
+            Some(place) => place,
+            None => Place { _held: Arc::clone(&self.line).acquire_owned().await.ok() },
+        }
+    }
+
+    /// Room for one more, if there is some.
+    pub(crate) fn place_now(&self, request: &Request) -> Option<Place> {
+        if request.is_open() || request.is_urgent() {
+            return Some(Place { _held: None });
+        }
+        Arc::clone(&self.line).try_acquire_owned().ok().map(|place| Place { _held: Some(place) })
+    }
+
+    /// As [`Self::ask`], in the thread that calls, for as long as it takes.
+    pub(crate) fn answer(&self, request: Request, _place: Place) -> Result<Reply, Fault> {
+        let (name, is_open, begun) = (request.name(), request.is_open(), Instant::now());
+        let answered = catch_unwind(AssertUnwindSafe(|| {
+            let reply = self.keeper.answer(request)?;
             Keeper::is_sendable(&reply)?;
             Ok::<Reply, HostError>(reply)
-        });
-        let answer = match answered.await {
+        }));
+        let answer = match answered {
             Ok(answer) => answer.map_err(|why| Failure::from(why).fault()),
-            Err(_) => {
-                Err(Fault::new("bug", "the keeper failed to answer; that is a bug of lazaret, please report it", 1))
-            }
+            Err(_) => Err(broke()),
         };
         let ms = begun.elapsed().as_millis() as u64;
         match &answer {
-            Ok(Reply::Problems(_)) => debug!(request = name, ms, "answered"),
+            // Turns are on record, and who only looks changes nothing.
+            Ok(Reply::Taken(_) | Reply::Problems(_)) => debug!(request = name, ms, "answered"),
+            Ok(_) if is_open => {}
             Ok(_) => info!(request = name, ms, "answered"),
             Err(fault) => {
                 let why = lazaret_gate::shown::text(&fault.text());
@@ -149,4 +178,8 @@ impl Shared {
         }
         answer
     }
+}
+
+fn broke() -> Fault {
+    Fault::new("bug", "the keeper failed to answer; that is a bug of lazaret, please report it", 1)
 }

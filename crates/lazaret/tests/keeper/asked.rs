@@ -70,6 +70,47 @@ fn one_connection_carries_many_calls_and_answers_find_theirs() {
 }
 
 #[test]
+fn a_long_turn_keeps_nobody_from_asking_on_the_same_connection() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let stream = scene.connect();
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let ask = |line: &str| (&stream).write_all(format!("{line}\n").as_bytes()).unwrap();
+    let mut next = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
+    let send = |id: u32, body: &str| {
+        let send = format!("{{\"agent\":\"a\",\"content_type\":\"text/plain\",\"body\":\"{body}\"}}");
+        format!("{{\"id\":{id},\"ask\":{{\"agent\":{{\"send\":{send}}}}}}}")
+    };
+    ask(&format!("{{\"id\":0,\"hello\":{{\"versions\":[1],\"token\":\"{}\"}}}}", scene.token()));
+    assert_eq!(next()["id"], 0);
+    // Twice: whoever reads on while the first turn runs has to be relieved in the same way.
+    for round in 0..2_u32 {
+        let id = |nth: u32| 10 * round + nth;
+        ask(&send(id(1), "c3Bpbg=="));
+        station::wait_for("the turn to begin", || {
+            scene.say(format!("STATUS {}\n", scene.token()).as_bytes()).contains(" under_way=1 ")
+        });
+        ask(&format!("{{\"id\":{},\"ask\":\"status\"}}", id(2)));
+        let status = next();
+        assert_eq!((&status["id"], &status["ok"]["status"]["under_way"]), (&id(2).into(), &1.into()), "{status}");
+        let kill = "{\"switch\":\"all\",\"lift\":false,\"by\":\"ana\",\"reason\":\"enough\"}";
+        ask(&format!("{{\"id\":{},\"ask\":{{\"kill\":{kill}}}}}", id(3)));
+        let (one, other) = (next(), next());
+        let (kill, turn) = if one["id"] == id(3) { (one, other) } else { (other, one) };
+        assert_eq!((&kill["id"], &turn["id"]), (&id(3).into(), &id(1).into()), "{kill} {turn}");
+        assert!(kill["ok"]["switches"]["all"].is_object(), "{kill}");
+        assert!(turn.to_string().contains("killed"), "{turn}");
+        scene.done(&["kill", "--lift"]);
+        ask(&send(id(4), "YWRkIDE="));
+        assert_eq!(next()["id"], id(4));
+    }
+    drop(stream);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+}
+
+#[test]
 fn a_client_asks_what_the_command_does() {
     let scene = Scene::new();
     let mut keeper = scene.serve();
