@@ -1,8 +1,8 @@
 //! Group commit. Whoever waits first writes for everybody who has queued, and those who come meanwhile make the next group:
 //! a lone caller so pays for no hand-over between threads. Where several wait when a group is on disk, a thread of its own
-//! goes on, the clerk: its next flush begins at once, and not when a caller that has slept gets a processor. While a group is
-//! being flushed, the next need not wait for that: when about half of those who commit are in line, the one who came last
-//! writes it, and it is flushed too.
+//! goes on, the clerk: its next flush begins when half of those who commit are in line, or in a moment, and not when a caller
+//! that has slept gets a processor. While a group is being flushed to a slow disk, the next need not wait for that: when
+//! about half of those who commit are in line, the one who came last writes it, and it is flushed too.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::batch::{Placed, Prepared};
 use crate::crowd::Crowd;
 use crate::desk::{Begun, Desk};
 use crate::error::StoreError;
-use crate::limits::{CROWD, FLIGHTS, MAX_COMMIT, MAX_GROUP};
+use crate::limits::{CROWD, FLIGHTS, GATHER, MAX_COMMIT, MAX_GROUP};
 use crate::pending::Applier;
 
 /// The way to the desk.
@@ -45,6 +45,8 @@ struct State {
     closing: bool,
     /// How many wait for the desk itself.
     awaiting_desk: usize,
+    /// The clerk waits until as many are in line; none if it doesn't.
+    gathering: Option<usize>,
 }
 
 /// What is written as one commit.
@@ -60,10 +62,15 @@ impl State {
         waiting > 0 && (self.flying.is_empty() || self.flying.len() < FLIGHTS && self.crowd.is_worth_it(waiting))
     }
 
-    /// What is written next, of those in line.
-    fn next_group(&mut self) -> Group {
+    /// Counts those who wait, for the disk or in line.
+    fn count(&mut self) {
         let flying: usize = self.flying.iter().map(|(_, slots)| slots.len()).sum();
         self.crowd.see(flying + self.queue.len());
+    }
+
+    /// What is written next, of those in line.
+    fn next_group(&mut self) -> Group {
+        self.count();
         // One that is too large for a commit fails alone.
         let mut room = MAX_COMMIT / 2;
         let fits = |(batch, _): &(Prepared, Arc<Slot>)| {
@@ -283,6 +290,7 @@ impl Line {
         let landed = self.air.land(number, flushed);
         let failed = landed.iter().any(|landed| !landed.holds);
         let mut state = lock(&self.state);
+        state.count();
         state.crowd.flushed(took);
         // Before anything is mended: then their numbers are given to others.
         let landed: Vec<_> = landed
@@ -405,7 +413,11 @@ impl Line {
 
     /// Writes groups for as long as that may be, and then leaves the desk.
     fn write_on<'a>(&'a self, mut state: MutexGuard<'a, State>, mut desk: Box<Desk>) {
-        while state.may_begin() {
+        loop {
+            state = self.gather(state);
+            if !state.may_begin() {
+                break;
+            }
             let group = state.next_group();
             drop(state);
             let next = self.write(desk, group, &mut || {});
@@ -416,6 +428,20 @@ impl Line {
             }
         }
         self.leave(state, desk);
+    }
+
+    /// Waits for those who are soon in line, if that makes a group worth its flush.
+    fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(enough) = state.crowd.worth_waiting_for() else { return state };
+        let few = |state: &mut State| state.queue.len() < enough && !state.closing;
+        if !state.flying.is_empty() || !few(&mut state) {
+            return state;
+        }
+        state.gathering = Some(enough);
+        let came = self.called.wait_timeout_while(state, GATHER, few);
+        let (mut state, _) = came.unwrap_or_else(PoisonError::into_inner);
+        state.gathering = None;
+        state
     }
 
     /// Writes what is in line and takes the desk away, if it is still there.
@@ -464,6 +490,7 @@ impl Writer {
             clerk: None,
             closing: false,
             awaiting_desk: 0,
+            gathering: None,
         };
         let line = Line { state: Mutex::new(state), air, moved: Condvar::new(), called: Condvar::new() };
         Self { line: Arc::new(line), applier }
@@ -473,7 +500,11 @@ impl Writer {
         let slot = Arc::new(Slot::default());
         let mut state = lock(&self.line.state);
         state.queue.push_back((batch, Arc::clone(&slot)));
+        let enough = state.gathering.is_some_and(|enough| state.queue.len() >= enough);
         drop(state);
+        if enough {
+            self.line.called.notify_one();
+        }
         Ticket { line: Arc::clone(&self.line), slot }
     }
 
