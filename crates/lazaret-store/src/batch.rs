@@ -281,6 +281,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) written: Vec<Written>,
     pub(crate) mail: Vec<Mail>,
     wants_checkpoint: bool,
+    /// Of the entries so far.
+    pub(crate) hashes: Vec<Digest>,
     /// Room for a frame's header, and the steps.
     bytes: Vec<u8>,
 }
@@ -297,6 +299,7 @@ impl<'a> Draft<'a> {
             written: Vec::new(),
             mail: Vec::new(),
             wants_checkpoint: false,
+            hashes: Vec::new(),
             bytes,
         }
     }
@@ -304,6 +307,7 @@ impl<'a> Draft<'a> {
     /// Adds a batch, or nothing of it.
     pub(crate) fn add(&mut self, batch: Prepared) -> Result<Done, StoreError> {
         let (tip, len, written, mail) = (self.tip, self.bytes.len(), self.written.len(), self.mail.len());
+        let hashes = self.hashes.len();
         let wants_checkpoint = batch.wants_checkpoint;
         let answer = self.lay_out(batch);
         if answer.is_err() {
@@ -311,6 +315,7 @@ impl<'a> Draft<'a> {
             self.bytes.truncate(len);
             self.written.truncate(written);
             self.mail.truncate(mail);
+            self.hashes.truncate(hashes);
         } else {
             self.wants_checkpoint |= wants_checkpoint;
         }
@@ -353,6 +358,7 @@ impl<'a> Draft<'a> {
         Op::Entry { bytes: &bytes }.write(&mut self.bytes);
         self.tip.size += 1;
         self.tip.hash = placed.hash;
+        self.hashes.push(placed.hash);
         placed
     }
 

@@ -70,9 +70,9 @@ impl Desk {
             return Ok(Begun::Nothing(answers));
         }
         let bytes = draft.finish()?;
-        let Draft { tip, rows, written, mail, .. } = draft;
+        let Draft { tip, rows, written, mail, hashes, .. } = draft;
         let place = self.place(Redo::padded(bytes.len()))?;
-        let (frame, taken, flush) = self.redo.write(place, bytes, landed)?;
+        let (frame, taken, flush) = self.redo.write(place, (bytes, hashes), landed)?;
         let rows: BTreeMap<_, _> = rows.into_iter().map(|(agent, row)| (agent, Arc::new(row))).collect();
         let number = frame.number;
         let shared = rows.values().cloned().collect();

@@ -16,6 +16,8 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use lazaret_gate::Digest;
+
 use crate::error::StoreError;
 use crate::limits::{FLIGHTS, LOG_RING, LOG_STEP, LOG_STEP_AFTER, MAX_COMMIT};
 use crate::ring::Ring;
@@ -59,11 +61,18 @@ pub(crate) struct Frame {
     bytes: Vec<u8>,
     /// Where the steps are.
     steps: Range<usize>,
+    /// The hashes of the journal's entries in it, if this process has written it. What was read from a log is hashed again.
+    hashes: Vec<Digest>,
 }
 
 impl Frame {
     pub(crate) fn steps(&self) -> &[u8] {
         self.bytes.get(self.steps.clone()).unwrap_or_default()
+    }
+
+    /// What is known of the hashes of its entries, in their order.
+    pub(crate) fn hashes(&self) -> impl Iterator<Item = Option<Digest>> {
+        self.hashes.iter().copied().map(Some).chain(std::iter::repeat(None))
     }
 
     /// All of its bytes, as they lie in the log.
@@ -74,7 +83,14 @@ impl Frame {
     /// A commit of nothing.
     #[cfg(test)]
     pub(crate) fn blank(number: u64) -> Self {
-        Self { number, before: NO_FRAME, mark: NO_FRAME, bytes: vec![0; HEADER], steps: HEADER..HEADER }
+        Self {
+            number,
+            before: NO_FRAME,
+            mark: NO_FRAME,
+            bytes: vec![0; HEADER],
+            steps: HEADER..HEADER,
+            hashes: Vec::new(),
+        }
     }
 }
 
@@ -174,7 +190,7 @@ pub(crate) fn frames(log: &[u8], key: &[u8; 32], number: u64, mark: &Mark) -> Re
         flushed = flushed.max(header.flushed);
         let Header { number, before, mark, size, len, .. } = header;
         let bytes = log[at..at + size + len].to_vec();
-        let frame = Frame { number, before, mark, bytes, steps: size..size + len };
+        let frame = Frame { number, before, mark, bytes, steps: size..size + len, hashes: Vec::new() };
         if found.insert(number, Arc::new(frame)).is_some() {
             return Err(damaged());
         }
@@ -282,11 +298,12 @@ impl Redo {
     }
 
     /// Writes a frame where [`Self::place`] said; `flushed` is the last that is known to be on disk. The buffer begins with
-    /// [`HEADER`] bytes of room. After an error nothing of it is in the log, or will be before anything else is.
+    /// [`HEADER`] bytes of room, and comes with the hashes of the entries in it. After an error nothing of it is in the log, or
+    /// will be before anything else is.
     pub(crate) fn write(
         &mut self,
         start: u64,
-        mut bytes: Vec<u8>,
+        (mut bytes, hashes): (Vec<u8>, Vec<Digest>),
         flushed: u64,
     ) -> Result<(Arc<Frame>, Taken, Flush), StoreError> {
         self.settle()?;
@@ -312,7 +329,7 @@ impl Redo {
         (self.number, self.mark) = (number, mark);
         self.commits += 1;
         self.ring.take(number, start, start + bytes.len() as u64);
-        let frame = Arc::new(Frame { number, before, mark, bytes, steps: HEADER..end });
+        let frame = Arc::new(Frame { number, before, mark, bytes, steps: HEADER..end, hashes });
         Ok((frame, Taken { number, before, start }, Flush { file, path: self.path.clone() }))
     }
 
@@ -383,7 +400,7 @@ mod tests {
     fn depart(redo: &mut Redo, len: usize, flushed: u64) -> Result<(Arc<Frame>, Taken), u64> {
         let bytes = vec![redo.number as u8; HEADER + len];
         let place = redo.place(Redo::padded(bytes.len()))?;
-        let (frame, taken, flush) = redo.write(place, bytes, flushed).expect("room on the disk");
+        let (frame, taken, flush) = redo.write(place, (bytes, Vec::new()), flushed).expect("room on the disk");
         flush.wait().expect("a disk");
         Ok((frame, taken))
     }

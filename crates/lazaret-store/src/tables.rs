@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use lazaret_gate::entry::Chain;
-use lazaret_gate::{AgentId, merkle};
+use lazaret_gate::{AgentId, Digest, merkle};
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, params};
@@ -131,7 +131,13 @@ impl Tables {
             if commit.number != self.head.applied + 1 {
                 return Err(unreadable());
             }
-            steps.iter().filter(|step| !passing.has(step)).try_for_each(|step| self.step(step))?;
+            let mut hashes = commit.hashes();
+            for step in steps.iter().filter(|step| !passing.has(step)) {
+                match *step {
+                    Op::Entry { bytes } => self.entry(bytes, hashes.next().flatten())?,
+                    _ => self.step(step)?,
+                }
+            }
             (self.head.applied, self.head.mark) = (commit.number, commit.mark);
         }
         self.head.sign(&self.key);
@@ -144,7 +150,9 @@ impl Tables {
     fn blobs(&self, steps: &[Vec<Op<'_>>]) -> Result<(), StoreError> {
         let mut all: Vec<_> = steps.iter().flatten().filter_map(Op::blob).collect();
         // What has one name has one content, so it is all the same which of several is kept.
-        all.sort_unstable_by_key(|(digest, ..)| digest.0);
+        // Mostly the first bytes decide, and are compared as one number.
+        let order = |digest: &Digest| (digest.0.first_chunk().map_or(0, |first| u64::from_be_bytes(*first)), digest.0);
+        all.sort_unstable_by_key(|(digest, ..)| order(digest));
         all.dedup_by_key(|(digest, ..)| digest.0);
         blobs::write(&self.conn, all)
     }
@@ -152,7 +160,6 @@ impl Tables {
     fn step(&mut self, step: &Op<'_>) -> Result<(), StoreError> {
         let conn = &self.conn;
         match *step {
-            Op::Entry { bytes } => self.entry(bytes),
             Op::Begin { agent: name } => storage::begin(conn, &agent(name)?),
             Op::Clear { agent: name } => {
                 let agent = agent(name)?;
@@ -163,17 +170,22 @@ impl Tables {
             Op::Delete { agent: name, key } => storage::delete(conn, &agent(name)?, key),
             Op::Enqueue { agent: name, id, message } => mailbox::put(conn, &agent(name)?, id, message),
             Op::Dequeue { agent: name, id } => mailbox::take(conn, &agent(name)?, id),
-            // Written before.
-            Op::Row { .. } | Op::Blob { .. } => Ok(()),
+            // Written elsewhere.
+            Op::Row { .. } | Op::Blob { .. } | Op::Entry { .. } => Ok(()),
             Op::End(end) => self.end(&end),
         }
     }
 
-    /// Appends an entry, which must follow the last one.
-    fn entry(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
-        let mut chain = Chain::resume(self.head.size(), self.head.hash);
-        chain.follow(bytes)?;
-        let (hash, leaf) = (chain.head(), merkle::leaf(bytes));
+    /// Appends an entry, which must follow the last one. Its hash is known if this process has put it there: then it does, and that
+    /// the chain ends where its commit says is looked at with [`Self::end`].
+    fn entry(&mut self, bytes: &[u8], known: Option<Digest>) -> Result<(), StoreError> {
+        let followed = || {
+            let mut chain = Chain::resume(self.head.size(), self.head.hash);
+            chain.follow(bytes).map(|()| chain.head())
+        };
+        let hash = known.map_or_else(followed, Ok)?;
+        debug_assert_eq!(Some(hash), followed().ok(), "what is known of an entry");
+        let leaf = merkle::leaf(bytes);
         let peek = Peek::at(bytes).ok_or_else(unreadable)?;
         journal::append(&self.conn, self.head.size(), &peek, &hash, &leaf, bytes)?;
         self.head.frontier.push(leaf);
