@@ -62,26 +62,31 @@ fn crowd(root: &std::path::Path) -> (Keeper, Arc<Seen>, Vec<AgentId>) {
         let (content_type, body) = ("text/plain".to_owned(), b"c".to_vec().into());
         keeper.answer(Request::Agent(AgentRequest::Post { agent, content_type, body })).unwrap();
     }
+    wait_until(&keeper, |awake| awake == AGENTS);
+    // Until most of them have asked something.
     std::thread::sleep(Duration::from_millis(500));
     (keeper, seen, agents)
 }
 
-/// Whether an agent is in a turn, or was in one of which the observer has still to be told: that comes last.
-fn goes_on((keeper, seen): (&Keeper, &Seen), agent: &AgentId) -> bool {
-    match keeper.answer(Request::Agent(AgentRequest::Show { agent: agent.clone() })) {
-        Ok(Reply::Agent(view)) => view.state == "awake" || view.turn > 0 && !seen.0.lock().unwrap().contains_key(agent),
-        other => panic!("{other:?}"),
+/// Waits until so many turns are under way. That of a stopped agent is until it is on record and the observer was told, though
+/// the agent is `revoked` at once.
+fn wait_until(keeper: &Keeper, enough: impl Fn(usize) -> bool) {
+    let (supervisor, begun) = (keeper.supervisor().unwrap(), Instant::now());
+    while !enough(supervisor.status().awake) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{} turns are under way", supervisor.status().awake);
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Waits for the turns of these agents, and says how many effects they executed after a moment, and how many agents any.
-fn after((keeper, seen): (&Keeper, &Seen), agents: &[AgentId], moment: u64, cause: Cause) -> (usize, usize) {
-    let begun = Instant::now();
-    // One whose turn had not begun on a busy machine takes none.
-    while let Some(agent) = agents.iter().find(|agent| goes_on((keeper, seen), agent)) {
-        assert!(begun.elapsed() < Duration::from_secs(60), "a turn of {agent} goes on");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+/// Waits until only `others` take turns, and says how many effects these agents executed after a moment, and how many of them any.
+fn after(
+    (keeper, seen): (&Keeper, &Seen),
+    agents: &[AgentId],
+    others: usize,
+    moment: u64,
+    cause: Cause,
+) -> (usize, usize) {
+    wait_until(keeper, |awake| awake <= others);
     let turns = seen.0.lock().unwrap();
     let (mut late, mut acted) = (0, 0);
     for (agent, (ending, told)) in agents.iter().filter_map(|agent| Some((agent, turns.get(agent)?))) {
@@ -101,11 +106,11 @@ fn nothing_is_executed_after_a_revocation_has_returned() {
     // One by one, as the keeper is asked to.
     let (some, rest) = agents.split_at(8);
     let mut acted = 0;
-    for agent in some {
+    for (agent, others) in some.iter().zip((0..AGENTS).rev()) {
         let request = TrustRequest::Revoke { agent: agent.clone(), by: by.clone(), reason: reason.clone() };
         keeper.answer(Request::Trust(request)).unwrap();
         let returned = wall();
-        let (late, did) = after((&keeper, &seen), std::slice::from_ref(agent), returned, Cause::Revoked);
+        let (late, did) = after((&keeper, &seen), std::slice::from_ref(agent), others, returned, Cause::Revoked);
         assert_eq!(late, 0, "{agent}");
         acted += did;
     }
@@ -124,7 +129,7 @@ fn nothing_is_executed_after_a_revocation_has_returned() {
     change_trust(&root, keeper.host().store(), &events).unwrap();
     keeper.answer(Request::Record).unwrap();
     let returned = wall();
-    let (late, did) = after((&keeper, &seen), rest, returned, Cause::Revoked);
+    let (late, did) = after((&keeper, &seen), rest, 0, returned, Cause::Revoked);
     assert_eq!(late, 0);
     assert!((acted + did) * 2 > AGENTS, "only {acted} and {did} did anything that could be stopped");
     // All of it is on record, although the file tells only of the last events.
@@ -141,7 +146,7 @@ fn nothing_is_executed_after_a_kill_has_returned() {
     let kill = KillRequest { switch: Switch::All, lift: false, by: "ana".into(), reason: "enough".into() };
     keeper.answer(Request::Kill(kill)).unwrap();
     let returned = wall();
-    let (late, acted) = after((&keeper, &seen), &agents, returned, Cause::Killed);
+    let (late, acted) = after((&keeper, &seen), &agents, 0, returned, Cause::Killed);
     assert_eq!(late, 0);
     assert!(acted * 2 > AGENTS, "only {acted} did anything that could be stopped");
 }
@@ -163,12 +168,12 @@ fn a_short_turn_is_taken_among_many_that_loop_and_they_go_on() {
         assert!(matches!(taken.record.ending, Ending::Replied(_)), "{:?}", taken.record.ending);
         answered = wall();
     }
-    assert!(agents.iter().all(|agent| goes_on((&keeper, &seen), agent)), "some had to be stopped for it");
+    assert_eq!(keeper.supervisor().unwrap().status().awake, AGENTS, "some had to be stopped for it");
     // Until each of them has had another stretch.
     std::thread::sleep(Duration::from_secs(2));
     let kill = KillRequest { switch: Switch::All, lift: false, by: "ana".into(), reason: "enough".into() };
     keeper.answer(Request::Kill(kill)).unwrap();
-    let (_, acted) = after((&keeper, &seen), &agents, wall(), Cause::Killed);
+    let (_, acted) = after((&keeper, &seen), &agents, 0, wall(), Cause::Killed);
     assert_eq!(acted, AGENTS, "everybody had a stretch");
     let turns = seen.0.lock().unwrap();
     let on = agents.iter().filter(|agent| turns[*agent].1.iter().any(|time| *time > answered)).count();
