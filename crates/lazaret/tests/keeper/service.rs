@@ -75,7 +75,23 @@ fn the_units_are_what_systemd_understands() {
     for line in ["Type=notify", "WatchdogSec=", "NoNewPrivileges=yes", "UMask=0077"] {
         assert!(service.contains(line), "{line}");
     }
-    assert!(!service.contains("RestrictNamespaces=yes"), "jails need user namespaces");
+    // The unit says why. `unshare -m`, `mount --bind /dev/null /proc/kmsg` and then `unshare -Urpf --mount-proc true` show it.
+    let forbidding = [
+        "RestrictNamespaces",
+        "PrivateUsers",
+        "SystemCallFilter",
+        "ProtectKernelTunables",
+        "ProtectKernelLogs",
+        "ProtectKernelModules",
+        "ProtectHostname",
+        "ProtectClock",
+        "ProtectProc",
+        "ProcSubset",
+        "MemoryDenyWriteExecute",
+    ];
+    let sets = |name: &&str| service.lines().any(|line| line.starts_with(&format!("{name}=")));
+    let found: Vec<_> = forbidding.iter().filter(|name| sets(name)).collect();
+    assert!(found.is_empty(), "{found:?}: jails need user namespaces with a /proc of their own");
     let socket = std::fs::read_to_string(folder.join("lazaret.socket")).unwrap();
     assert!(socket.contains("SocketMode=0600") && socket.contains("DirectoryMode=0700"));
     // The program that the unit names need not be installed where this runs.
