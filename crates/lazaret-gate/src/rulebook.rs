@@ -9,12 +9,16 @@ use crate::canonical::{self, Digest};
 use crate::ledger::Prices;
 use crate::policy::{Cached, Decision, Place, Policies, Problem, Request};
 use crate::risk::Table;
+use crate::trust::{self, Score};
 
 /// The name under which the risk table stands among the files.
 pub const RISK_FILE: &str = "risk.toml";
 
 /// The name under which the prices stand among the files.
 pub const PRICES_FILE: &str = "prices.toml";
+
+/// The name under which it stands what new agents are trusted, if an operator says so.
+pub const TRUST_FILE: &str = "trust.toml";
 
 const SHIPPED_RISKS: &str = include_str!("../../../policy/risk.toml");
 
@@ -27,6 +31,7 @@ pub struct Rulebook {
     cache: Cached,
     risks: Arc<Table>,
     prices: Arc<Prices>,
+    start: Score,
     /// Digests of the texts of those two.
     tables: [Digest; 2],
     names: Vec<String>,
@@ -58,8 +63,8 @@ fn completed(mut files: BTreeMap<String, String>) -> BTreeMap<String, String> {
 }
 
 impl Rulebook {
-    /// Reads files: `*.cedar`, and `risk.toml` and `prices.toml` where the shipped ones are not wanted. Anything wrong in
-    /// any of them makes no rulebook.
+    /// Reads files: `*.cedar`, `risk.toml` and `prices.toml` where the shipped ones are not wanted, and `trust.toml` where new
+    /// agents don't begin with the usual score. Anything wrong in any of them makes no rulebook.
     pub fn load(files: BTreeMap<String, String>) -> Result<Self, Vec<Problem>> {
         Self::load_after(files, None)
     }
@@ -76,9 +81,10 @@ impl Rulebook {
         let mut policies = Vec::new();
         for (name, text) in &files {
             match name.as_str() {
-                RISK_FILE | PRICES_FILE => {}
+                RISK_FILE | PRICES_FILE | TRUST_FILE => {}
                 name if name.ends_with(".cedar") => policies.push((name.to_owned(), text.clone())),
-                name => problems.push(in_file(name, &"only `*.cedar`, `risk.toml` and `prices.toml` are read")),
+                name => problems
+                    .push(in_file(name, &"only `*.cedar`, `risk.toml`, `prices.toml` and `trust.toml` are read")),
             }
         }
         let policies = Policies::load_after(&policies, before.map(Self::policies));
@@ -93,13 +99,18 @@ impl Rulebook {
             Some(book) => Some(book.prices.clone()),
             None => read(PRICES_FILE, Prices::parse(text(PRICES_FILE)), &mut problems),
         };
+        let start = files.get(TRUST_FILE).map_or(Ok(Score::START), |text| trust::parse_start(text));
+        let start = start.unwrap_or_else(|why| {
+            problems.push(in_file(TRUST_FILE, &why));
+            Score::START
+        });
         match (policies, risks, prices) {
             (Some(policies), Some(risks), Some(prices)) if problems.is_empty() => {
                 let names = files.keys().cloned().collect();
                 let bytes =
                     canonical::encode(&Texts { files }).map_err(|why| vec![in_file("the files' names", &why)])?;
                 let digest = Digest::of(&bytes);
-                Ok(Self { policies, cache: Cached::new(CACHED), risks, prices, tables, names, bytes, digest })
+                Ok(Self { policies, cache: Cached::new(CACHED), risks, prices, start, tables, names, bytes, digest })
             }
             _ => Err(problems),
         }
@@ -144,5 +155,10 @@ impl Rulebook {
     /// The prices.
     pub fn prices(&self) -> &Prices {
         &self.prices
+    }
+
+    /// What new agents are trusted.
+    pub fn start(&self) -> Score {
+        self.start
     }
 }

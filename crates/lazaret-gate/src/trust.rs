@@ -7,7 +7,10 @@
 mod conduct;
 mod score;
 mod standing;
+mod start;
 
 pub use conduct::{Conduct, TERMS, Term, Weight, score, terms};
 pub use score::{BadScore, Score};
 pub use standing::{MailboxClosed, Revocations, Revoked, RevokedAgent, TrustChange, TrustEvent};
+pub use start::BadStart;
+pub(crate) use start::parse as parse_start;

@@ -59,7 +59,8 @@ impl Host {
         };
         changes.push(Change::CreateAgent(Box::new(row_of(&created))));
         let mut entries = vec![Body::AgentCreated(created)];
-        self.trust_at_birth(&new.agent, self.trust, &mut entries, &mut changes);
+        let start = self.station.rules.now().0.start();
+        self.trust_at_birth(&new.agent, start, &mut entries, &mut changes);
         self.store.commit(Batch { entries, changes })?;
         self.known(&new.agent).map(Arc::unwrap_or_clone)
     }

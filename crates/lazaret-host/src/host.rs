@@ -11,7 +11,6 @@ use lazaret_gate::approval::limits::PATIENCE_MS;
 use lazaret_gate::ledger::{Switch, SwitchEvent, Switches, Thrown};
 use lazaret_gate::policy::Problem;
 use lazaret_gate::record::Body;
-use lazaret_gate::trust::Score;
 use lazaret_gate::{AgentId, Digest, Grants, Rulebook};
 use lazaret_guest::{Engine, Program, State};
 use lazaret_store::Store;
@@ -45,8 +44,6 @@ pub struct Host {
     pub(crate) drill: Mutex<Option<Drill>>,
     pub(crate) observer: OnceLock<Arc<dyn Observer>>,
     pub(crate) station: Station,
-    /// What new agents are trusted.
-    pub(crate) trust: Score,
     /// The one way out: all agents' requests go over its connections.
     pub(crate) egress: Egress,
     pub(crate) keys: Arc<Keys>,
@@ -64,8 +61,6 @@ pub struct Settings {
     pub person: Option<Arc<dyn Person>>,
     /// Who stops all spending before anything else happens; none if nobody does.
     pub stop_spending: Option<String>,
-    /// How far a new agent is trusted.
-    pub trust: Score,
     /// How requests leave: who vouches for servers, who is asked for addresses.
     pub egress: egress::Settings,
     /// A file with the vault's passphrase, so that nobody has to be asked for it.
@@ -80,7 +75,6 @@ impl Default for Settings {
             patience_ms: PATIENCE_MS,
             person: None,
             stop_spending: None,
-            trust: Score::START,
             egress: egress::Settings::default(),
             passphrase: None,
         }
@@ -166,7 +160,6 @@ impl Host {
         Ok(Self {
             root: root.to_owned(),
             station,
-            trust: settings.trust,
             egress: Egress::new(settings.egress),
             lockbox: Arc::new(Lockbox::new(Arc::clone(&keys), Arc::clone(&store))),
             keys,

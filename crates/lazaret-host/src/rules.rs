@@ -25,7 +25,7 @@ use crate::switchboard::Board;
 const FOLDER: &str = "policy";
 
 /// Files in the folder that are read at all.
-const MAX_FILES: usize = policy::MAX_FILES + 2;
+const MAX_FILES: usize = policy::MAX_FILES + 3;
 
 /// Tells of changes, and which of its descriptors is the data root's own.
 struct Watch {

@@ -225,11 +225,18 @@ fn losing_the_file_lets_nothing_pass() {
 fn rules_read_the_score_and_a_new_base_acts_at_the_next_effect() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");
-    let settings = Settings { preset: "open".into(), trust: Score::try_from(70).unwrap(), ..Settings::default() };
-    let host = Host::open_with(&root, settings).unwrap();
+    let host = open(&root);
+    std::fs::write(root.join("policy/trust.toml"), "start = 0.70\n").unwrap();
     let row = create(&host, "a", Budget::default());
     assert_eq!((row.score().hundredths(), row.base), (70, Score::try_from(70).ok()));
     assert!(is_told(host.store(), &row).unwrap(), "the journal alone tells the score");
+    // What is no score is not in force, and said.
+    std::fs::write(root.join("policy/trust.toml"), "start = 7.0\n").unwrap();
+    assert_eq!(create(&host, "b", Budget::default()).score().hundredths(), 70);
+    let problems = host.problems();
+    assert!(problems.iter().any(|it| it.to_string().contains("`7` is no trust score")), "{problems:?}");
+    std::fs::remove_file(root.join("policy/trust.toml")).unwrap();
+    assert_eq!(create(&host, "c", Budget::default()).score(), Score::START);
     let rule = "@id(\"low\") forbid (principal, action == Action::\"storage.set\", resource)
         when { context has trust && context.trust < 60 };";
     std::fs::write(root.join("policy/low.cedar"), rule).unwrap();
