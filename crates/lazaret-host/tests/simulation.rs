@@ -52,7 +52,7 @@ fn no_history_breaks_a_promise() {
     }
     let seeds = number("LAZARET_SEEDS").unwrap_or(SEEDS);
     let (next, wrong) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-    let counts: [AtomicU64; 4] = Default::default();
+    let counts: [AtomicU64; 6] = Default::default();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
@@ -63,7 +63,7 @@ fn no_history_breaks_a_promise() {
                     }
                     match live(seed) {
                         Ok(it) => {
-                            let counted = [it.turns, it.crashes, it.fired, it.quarantines];
+                            let counted = [it.turns, it.crashes, it.fired, it.quarantines, it.revocations, it.full];
                             counts.iter().zip(counted).for_each(|(all, it)| {
                                 all.fetch_add(it, Ordering::Relaxed);
                             });
@@ -74,11 +74,15 @@ fn no_history_breaks_a_promise() {
             });
         }
     });
-    let [turns, crashes, fired, quarantines] = counts.map(AtomicU64::into_inner);
-    println!("{seeds} seeds: {turns} turns, {crashes} crashes, {fired} schedules fired, {quarantines} quarantines");
+    let [turns, crashes, fired, quarantines, revocations, full] = counts.map(AtomicU64::into_inner);
+    println!(
+        "{seeds} seeds: {turns} turns, {crashes} crashes, {revocations} revocations, {full} times a full disk, {fired} schedules \
+         fired, {quarantines} quarantines"
+    );
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
-    assert!(seeds < 100 || (turns > seeds * 20 && crashes > seeds && fired > seeds && quarantines > seeds / 10));
+    let rare = [quarantines, revocations, full].into_iter().min();
+    assert!(seeds < 100 || (turns > seeds * 20 && crashes > seeds && fired > seeds && rare > Some(seeds / 10)));
 }
 
 #[test]

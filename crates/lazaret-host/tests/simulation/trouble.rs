@@ -18,7 +18,10 @@ impl World {
         let what = self.dice.below(12);
         let it = self.disk.agent(&agent);
         match what {
-            0 | 1 => it.revoked = true,
+            0 | 1 => {
+                self.revocations += u64::from(!it.revoked);
+                it.revoked = true;
+            }
             2..=4 => it.revoked = false,
             5 => it.quarantined = true,
             6..=8 => (it.quarantined, it.streak) = (false, 0),
@@ -59,6 +62,7 @@ impl World {
             6 => self.hold(false),
             7 => {
                 self.tell(|| "the disk is full".into());
+                self.full += u64::from(!self.disk.full);
                 self.disk.full = true;
                 Ok(())
             }

@@ -101,6 +101,9 @@ pub(crate) struct World {
     pub(crate) crashes: u64,
     pub(crate) fired: u64,
     pub(crate) quarantines: u64,
+    pub(crate) revocations: u64,
+    /// How often the disk became full.
+    pub(crate) full: u64,
     /// How many of what the core is told at this moment follow from one another.
     hearing: u32,
 }
@@ -150,6 +153,8 @@ impl World {
             crashes: 0,
             fired: 0,
             quarantines: 0,
+            revocations: 0,
+            full: 0,
             hearing: 0,
         }
     }
