@@ -254,6 +254,18 @@ pub enum HostError {
     /// The keeper stops.
     #[error("no turn begins: the keeper is being stopped; {0}")]
     Draining(String),
+    /// The message is kept, and its turn has to wait for something that nobody stopped.
+    #[error(
+        "agent `{agent}` can't take its turn now: {why}; message {number} waits in its mailbox and is tried again by itself, so don't send it twice"
+    )]
+    Delayed {
+        /// Whose.
+        agent: AgentId,
+        /// The message.
+        number: u64,
+        /// What is the matter.
+        why: String,
+    },
     /// The agent takes no turns.
     #[error("agent `{agent}` is {life} and takes no turn; {help}")]
     NotRunning {

@@ -67,6 +67,7 @@ impl HostError {
             Self::Gone { .. } => "gone",
             Self::MailboxFull { .. } => "mailbox-full",
             Self::Draining(_) => "stopping",
+            Self::Delayed { .. } => "delayed",
             Self::NotRunning { .. } => "not-running",
             Self::Schedule(_) => "bad-schedule",
             Self::Schedules(_) => "too-many-schedules",

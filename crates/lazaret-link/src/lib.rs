@@ -24,7 +24,7 @@ pub use fault::Fault;
 pub use frame::{BadFrame, Lines, check};
 pub use hidden::Hidden;
 pub use place::{Place, SOCKET, TOKEN, socket};
-pub use reply::{AgentView, Checkpoint, Health, Recovered, Replayed, Reply, Status, Taken, Verdict};
+pub use reply::{AgentView, Checkpoint, Health, Recovered, Replayed, Reply, Status, Taken, Trouble, Verdict};
 pub use request::{
     AgentRequest, BudgetRequest, JournalRequest, KillRequest, NewAgent, Request, RunRequest, ScheduleRequest,
     TrustRequest, TurnsRequest,

@@ -27,6 +27,9 @@ pub const MAX_NAMED: usize = 1_000;
 /// Characters of a text that a person gave as a reason or note.
 pub const MAX_NOTE: usize = 4 << 10;
 
+/// Agents in trouble that a status names; of the others it says how many.
+pub const MAX_TROUBLES: usize = 16;
+
 /// Bytes of a token, at least and at most. What we make has 64.
 pub const TOKEN_BYTES: std::ops::RangeInclusive<usize> = 16..=256;
 

@@ -75,11 +75,12 @@ fn stopped(switches: &Switches) -> &'static str {
 }
 
 fn say_status(status: &Status) -> String {
-    let Status { agents, in_doubt, mail, under_way, journal, questions, pid, .. } = status;
+    let Status { agents, in_doubt, mail, under_way, journal, questions, troubled, pid, .. } = status;
     let (stopped, problems) = (stopped(&status.switches), status.problems.len());
+    let commits = if status.unwritten.is_some() { "failing" } else { "ok" };
     format!(
         "OK agents={agents} in_doubt={in_doubt} mail={mail} under_way={under_way} journal={journal} \
-         questions={questions} stopped={stopped} policy_problems={problems} pid={pid}\n"
+         questions={questions} stopped={stopped} policy_problems={problems} troubled={troubled} commits={commits} pid={pid}\n"
     )
 }
 

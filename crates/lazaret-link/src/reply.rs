@@ -125,6 +125,26 @@ pub struct Status {
     pub questions: u64,
     /// What is wrong with the files in the policy folder.
     pub problems: Vec<String>,
+    /// Why the last commit could not be written; none if it could.
+    #[serde(default)]
+    pub unwritten: Option<String>,
+    /// How many agents want a turn and can't have it.
+    #[serde(default)]
+    pub troubled: u64,
+    /// The first of them.
+    #[serde(default)]
+    pub troubles: Vec<Trouble>,
+}
+
+/// Why an agent that wants a turn can't have it, though nobody has stopped it: the disk is full, a secret is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// Which.
+    pub agent: AgentId,
+    /// What is the matter.
+    pub why: String,
+    /// In how many milliseconds it is tried again.
+    pub again_ms: u64,
 }
 
 /// An agent as it stands.
@@ -136,6 +156,9 @@ pub struct AgentView {
     pub world: World,
     /// What it is doing.
     pub state: String,
+    /// Why it can't have the turn that it wants; none if it can, or wants none.
+    #[serde(default)]
+    pub trouble: Option<String>,
     /// Turns taken.
     pub turn: u64,
     /// Messages that wait for it.

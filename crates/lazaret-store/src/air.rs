@@ -47,17 +47,20 @@ pub(crate) struct Air {
 struct State {
     /// Oldest first, with how their flushes ended.
     flights: VecDeque<(Flight, Option<Result<(), StoreError>>)>,
-    /// The last commit that was acknowledged.
+    /// The last commit that was acknowledged, and the entries of the journal then.
     landed: u64,
+    journal: u64,
     /// A flush failed. What was written after that commit was made from it, so nothing of that counts either, and nothing
     /// more is written before whoever sits at the desk has taken it back.
     failed: Option<StoreError>,
+    /// Why the last commit that was tried is not on disk.
+    unwritten: Option<StoreError>,
 }
 
 impl Air {
-    /// Nothing is in the air; everything up to this commit is on disk.
-    pub(crate) fn new(number: u64, recent: Arc<Recent>, pending: Arc<Pending>, told: Told) -> Self {
-        let state = State { flights: VecDeque::new(), landed: number, failed: None };
+    /// Nothing is in the air; everything up to this commit is on disk, a journal of so many entries.
+    pub(crate) fn new((number, journal): (u64, u64), recent: Arc<Recent>, pending: Arc<Pending>, told: Told) -> Self {
+        let state = State { flights: VecDeque::new(), landed: number, journal, failed: None, unwritten: None };
         Self { state: Mutex::new(state), landed: Condvar::new(), recent, pending, told }
     }
 
@@ -82,10 +85,13 @@ impl Air {
             let failed = state.failed.clone().or_else(|| flushed.err());
             let answers = match &failed {
                 None => {
-                    state.landed = number;
+                    (state.landed, state.journal, state.unwritten) = (number, flight.journal, None);
                     self.acknowledge(flight)
                 }
-                Some(why) => vec![Err(why.clone()); flight.answers.len()],
+                Some(why) => {
+                    state.unwritten = Some(why.clone());
+                    vec![Err(why.clone()); flight.answers.len()]
+                }
             };
             landed.push(Landed { number, holds: failed.is_none(), answers });
             state.failed = failed;
@@ -104,6 +110,22 @@ impl Air {
         self.pending.push(frame);
         self.told.say(Committed { journal, batches: answers.len(), bytes, took: begun.elapsed() });
         answers
+    }
+
+    /// A commit could not even be written.
+    pub(crate) fn stay(&self, why: &StoreError) {
+        self.lock().unwritten = Some(why.clone());
+    }
+
+    /// Why the last commit that was tried is not on disk, or not in the tables; none if it is.
+    pub(crate) fn unwritten(&self) -> Option<StoreError> {
+        let unwritten = self.lock().unwritten.clone();
+        unwritten.or_else(|| self.pending.failed())
+    }
+
+    /// Entries of the journal that are acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.lock().journal
     }
 
     /// The last commit that was acknowledged.
@@ -135,7 +157,7 @@ mod tests {
 
     /// An air with commits 1 to 3 in it, of one batch each.
     fn air() -> Air {
-        let air = Air::new(0, Arc::default(), Arc::new(Pending::new(0)), Told::default());
+        let air = Air::new((0, 0), Arc::default(), Arc::new(Pending::new(0)), Told::default());
         for number in 1..=3 {
             let (frame, answers) = (Arc::new(Frame::blank(number)), vec![Ok(Done::default())]);
             let (rows, written, mail) = (Vec::new(), Vec::new(), Vec::new());
@@ -169,5 +191,17 @@ mod tests {
         assert_eq!(land(&air, 2, Err(StoreError::DiskFull)), [(2, false), (3, false)]);
         assert_eq!(air.wait_for(3), Err(StoreError::DiskFull));
         assert_eq!((air.failed_after(), air.failed_after()), (Some(1), None));
+    }
+
+    #[test]
+    fn it_is_known_whether_commits_get_to_the_disk() {
+        let air = air();
+        assert_eq!(air.unwritten(), None);
+        air.stay(&StoreError::DiskFull);
+        assert_eq!(air.unwritten(), Some(StoreError::DiskFull), "what is not even written");
+        land(&air, 1, Ok(()));
+        assert_eq!(air.unwritten(), None);
+        land(&air, 2, Err(StoreError::Closed));
+        assert_eq!(air.unwritten(), Some(StoreError::Closed), "what is not flushed");
     }
 }

@@ -52,7 +52,10 @@ impl Desk {
     /// Writes a group as one commit.
     pub(crate) fn begin(&mut self, group: Vec<Prepared>) -> Begun {
         let count = group.len();
-        self.write(group).unwrap_or_else(|why| Begun::Nothing(vec![Err(why); count]))
+        self.write(group).unwrap_or_else(|why| {
+            self.air.stay(&why);
+            Begun::Nothing(vec![Err(why); count])
+        })
     }
 
     /// `Err` means that nothing of the group counts.

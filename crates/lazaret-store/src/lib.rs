@@ -48,7 +48,7 @@ pub mod vault;
 mod verify;
 mod writer;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Store {
         let pool = Pool::open(root.database(), &root.log())?;
         let applier = Applier::start(tables, Arc::clone(&pending))?;
         let told = Told::default();
-        let air = Arc::new(Air::new(number, Arc::clone(&recent), Arc::clone(&pending), told.clone()));
+        let air = Arc::new(Air::new((number, tip.size), Arc::clone(&recent), Arc::clone(&pending), told.clone()));
         let (ahead, asked_safe) = (VecDeque::new(), None);
         let (recent_too, pending_too) = (Arc::clone(&recent), Arc::clone(&pending));
         let mut desk = Desk { redo, tip, now, recent: recent_too, pending: pending_too, air, ahead, pool, asked_safe };
@@ -139,6 +139,11 @@ impl Store {
         let pool = Pool::open(root.database(), &root.log())?.after(pending);
         let reader = Reader::over(pool, key.verifier().clone())?;
         Ok(Self { reader, writer: Writer::new(desk, applier), recent, told, key, _lock: lock })
+    }
+
+    /// Whether a data root that is there can be this process's: it is its user's, and closed to others. Touches nothing.
+    pub fn examine(path: &Path) -> Result<(), StoreError> {
+        Root::examine(path)
     }
 
     /// Opens a data root to read, whether or not another process writes it. What that one has acknowledged by now is seen;
@@ -159,6 +164,31 @@ impl Store {
             // No commit that waits for the tables has touched it.
             None => Ok(self.reader.row(agent)?.map(Arc::new)),
         }
+    }
+
+    /// All agents by name, removed ones included. Like [`Reader::agents`], and waits for nothing: on a full disk the tables may
+    /// have to wait, and nobody should be unable to look.
+    pub fn agents_now(&self) -> Result<Vec<AgentRow>, StoreError> {
+        // In this order: what is let go of meanwhile is in the tables by then.
+        let recent = self.recent.rows();
+        let (rows, applied) = self.reader.rows()?;
+        let mut rows: BTreeMap<AgentId, AgentRow> = rows.into_iter().map(|row| (row.agent.clone(), row)).collect();
+        for (number, row) in recent {
+            if number > applied {
+                rows.insert(row.agent.clone(), Arc::unwrap_or_clone(row));
+            }
+        }
+        Ok(rows.into_values().collect())
+    }
+
+    /// How many entries the journal has. Like [`Reader::journal_len`], and waits for nothing.
+    pub fn acknowledged(&self) -> u64 {
+        self.writer.acknowledged()
+    }
+
+    /// Whether what is stored can be read.
+    pub fn answers(&self) -> Result<(), StoreError> {
+        self.reader.peek()
     }
 
     /// A value of an agent's storage, and its version. Like [`Reader::storage_get`], and faster.
@@ -207,6 +237,11 @@ impl Store {
     /// Puts a batch in line, to be written with the others that are.
     pub fn commit_async(&self, batch: Batch) -> Result<Ticket, StoreError> {
         Ok(self.writer.queue(Prepared::new(&batch.entries, batch.changes)?))
+    }
+
+    /// Why the last commit that was tried is not on disk, or not in the tables; none if it is.
+    pub fn unwritten(&self) -> Option<StoreError> {
+        self.writer.unwritten()
     }
 
     /// Tells this listener of every commit from here on. False if somebody else is told already.

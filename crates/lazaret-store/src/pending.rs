@@ -95,6 +95,11 @@ impl Pending {
         (state.applied, state.safe)
     }
 
+    /// Why the last attempt failed, if it did.
+    pub(crate) fn failed(&self) -> Option<StoreError> {
+        self.lock().failed.clone()
+    }
+
     /// Waits until one more commit may come. Damage is told at once; what may pass, only when there is no room.
     pub(crate) fn room(&self) -> Result<(), StoreError> {
         let state = self.lock();

@@ -97,6 +97,16 @@ impl Reader {
         self.pool.read(|conn| agents::find(conn, agent))
     }
 
+    /// The rows of all agents as they are in the tables, and the last commit that these hold.
+    pub(crate) fn rows(&self) -> Result<(Vec<AgentRow>, u64), StoreError> {
+        self.pool.read(|conn| Ok((agents::all(conn)?, Head::require(conn)?.applied)))
+    }
+
+    /// Whether the tables can be read, whatever they lack.
+    pub(crate) fn peek(&self) -> Result<(), StoreError> {
+        self.pool.glance(Head::require).map(drop)
+    }
+
     pub(crate) fn close(&self) {
         self.pool.close();
     }

@@ -56,6 +56,11 @@ impl Recent {
         self.lock().rows.get(agent).map(|(_, row)| Arc::clone(row))
     }
 
+    /// All rows that are here, each with the commit that left it.
+    pub(crate) fn rows(&self) -> Vec<(u64, Arc<AgentRow>)> {
+        self.lock().rows.values().map(|(number, row)| (*number, Arc::clone(row))).collect()
+    }
+
     /// How many messages wait for a living agent, if that is known here.
     pub(crate) fn queued(&self, agent: &AgentId) -> Option<usize> {
         let state = self.lock();

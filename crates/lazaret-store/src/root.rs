@@ -54,6 +54,15 @@ impl Root {
         }
     }
 
+    /// Whether this process may use a directory that is there; touches nothing.
+    pub(crate) fn examine(path: &Path) -> Result<(), StoreError> {
+        match fs::metadata(path) {
+            Ok(found) if !found.is_dir() => Err(StoreError::NotADirectory { path: path.to_owned() }),
+            Ok(_) => closed_to_others(path),
+            Err(why) => Err(StoreError::io("looking at", path, &why)),
+        }
+    }
+
     fn make(&self) -> Result<(), StoreError> {
         let failed = |why| StoreError::io("making the directory", &self.path, &why);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(failed)?;

@@ -496,6 +496,16 @@ impl Writer {
         Self { line: Arc::new(line), applier }
     }
 
+    /// Why the last commit that was tried is not on disk, or not in the tables; none if it is.
+    pub(crate) fn unwritten(&self) -> Option<StoreError> {
+        self.line.air.unwritten()
+    }
+
+    /// Entries of the journal that are acknowledged.
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.line.air.acknowledged()
+    }
+
     pub(crate) fn queue(&self, batch: Prepared) -> Ticket {
         let slot = Arc::new(Slot::default());
         let mut state = lock(&self.line.state);

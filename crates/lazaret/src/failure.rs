@@ -123,6 +123,7 @@ impl Failure {
                 | HostError::Spent(_)
                 | HostError::SlotEmpty { .. }
                 | HostError::Quarantined { .. }
+                | HostError::Delayed { .. }
                 | HostError::NotRunning { .. },
             ) => Code::TurnFailed,
             Self::Host(HostError::Unanswerable(why)) => match why {

@@ -17,6 +17,7 @@ mod station;
 
 mod http {
     mod door;
+    mod doubt;
     mod events;
     mod figures;
     mod orders;

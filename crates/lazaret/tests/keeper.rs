@@ -17,7 +17,9 @@ mod station;
 mod keeper {
     mod asked;
     mod crash;
+    mod deaf;
     mod flood;
+    mod full;
     mod life;
     pub(crate) mod scene;
     mod service;

@@ -45,11 +45,12 @@ impl From<Recovered> for Told {
     }
 }
 
-fn view(row: AgentRow, life: Life) -> AgentView {
+fn view(row: AgentRow, life: Life, trouble: Option<String>) -> AgentView {
     AgentView {
         agent: row.agent,
         world: row.world,
         state: life.name().to_owned(),
+        trouble,
         turn: row.turn,
         mailbox: row.queued.len() as u64,
         component: row.component,
@@ -79,12 +80,15 @@ impl Keeper {
                 Ok(Reply::Agent(Box::new(self.view(row))))
             }
             AgentRequest::List { all } => {
-                let mut rows = self.host.store.agents()?;
+                let mut rows = self.host.store.agents_now()?;
                 rows.retain(|row| all || row.state != AgentState::Removed);
-                let lives = self.supervisor.as_ref().map(|supervisor| supervisor.lives()).unwrap_or_default();
+                let supervisor = self.supervisor.as_ref();
+                let lives = supervisor.map(|supervisor| supervisor.lives()).unwrap_or_default();
+                let mut troubles = supervisor.map(|supervisor| supervisor.status().troubles).unwrap_or_default();
                 let views = rows.into_iter().map(|row| {
                     let life = self.life(&row, lives.get(&row.agent).copied());
-                    view(row, life)
+                    let trouble = troubles.remove(&row.agent).map(|(why, _)| why);
+                    view(row, life, trouble)
                 });
                 Ok(Reply::Agents(views.collect()))
             }
@@ -170,7 +174,8 @@ impl Keeper {
     fn view(&self, row: AgentRow) -> AgentView {
         let known = self.supervisor.as_ref().and_then(|supervisor| supervisor.life(&row.agent));
         let life = self.life(&row, known);
-        view(row, life)
+        let trouble = self.supervisor.as_ref().and_then(|supervisor| supervisor.trouble(&row.agent));
+        view(row, life, trouble.map(|(why, _)| why))
     }
 
     /// What an agent is doing. The disk's word on who may not take turns comes first: the supervisor hears of it a little
@@ -184,7 +189,7 @@ impl Keeper {
     pub(super) fn nudge_changed(&self) -> Result<(), HostError> {
         let Some(supervisor) = &self.supervisor else { return Ok(()) };
         let lives = supervisor.lives();
-        for row in self.host.store.agents()? {
+        for row in self.host.store.agents_now()? {
             let runs = lives.get(&row.agent).map(|life| life.is_idle() || life.is_awake());
             if runs.is_some_and(|runs| runs != Life::on_disk(&self.host, &row).is_idle()) {
                 self.nudge(&row.agent);
@@ -229,7 +234,7 @@ impl Keeper {
 
     /// Finds a name that was never used: the journal only grows, but somebody else may be as quick.
     fn create_unnamed(&self, create: impl Fn(AgentId) -> Result<AgentRow, HostError>) -> Result<AgentRow, HostError> {
-        let len = self.host.store.journal_len()?;
+        let len = self.host.store.acknowledged();
         let mut created = Err(HostError::Halted("no name was free for it".into()));
         for number in len..len + NAMES {
             let name = format!("run-{number}").parse();

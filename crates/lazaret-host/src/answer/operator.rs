@@ -5,9 +5,9 @@ use std::time::Duration;
 use lazaret_gate::Bytes;
 use lazaret_gate::ledger::{Caps, Change as Turned, SwitchEvent};
 use lazaret_gate::trust::{Score, TrustChange, TrustEvent};
-use lazaret_link::limits::MAX_NOTE;
+use lazaret_link::limits::{MAX_NOTE, MAX_TROUBLES};
 use lazaret_link::{
-    BudgetRequest, Checkpoint, JournalRequest, KillRequest, Reply, ScheduleRequest, Status, TrustRequest,
+    BudgetRequest, Checkpoint, JournalRequest, KillRequest, Reply, ScheduleRequest, Status, Trouble, TrustRequest,
 };
 use lazaret_store::{AgentState, Batch, Change};
 
@@ -28,9 +28,10 @@ pub(super) fn short(what: &'static str, text: &str) -> Result<(), HostError> {
 
 impl Keeper {
     pub(super) fn status(&self) -> Result<Reply, HostError> {
-        let mut agents = self.host.store.agents()?;
+        let mut agents = self.host.store.agents_now()?;
         agents.retain(|row| row.state != AgentState::Removed);
         let (_, switches, problems) = self.host.rules();
+        let troubles = self.supervisor().map(|supervisor| supervisor.status().troubles).unwrap_or_default();
         Ok(Reply::Status(Box::new(Status {
             program: concat!("lazaret ", env!("CARGO_PKG_VERSION")).to_owned(),
             pid: std::process::id(),
@@ -41,10 +42,17 @@ impl Keeper {
             mail: agents.iter().map(|row| row.queued.len() as u64).sum(),
             // Not counting the one who asks.
             under_way: self.under_way().saturating_sub(1),
-            journal: self.host.store.journal_len()?,
+            journal: self.host.store.acknowledged(),
             switches,
             questions: self.host.approvals().pending()?.len() as u64,
             problems: problems.iter().map(ToString::to_string).collect(),
+            unwritten: self.host.store.unwritten().map(|why| why.to_string()),
+            troubled: troubles.len() as u64,
+            troubles: troubles
+                .into_iter()
+                .take(MAX_TROUBLES)
+                .map(|(agent, (why, again_ms))| Trouble { agent, why, again_ms })
+                .collect(),
         })))
     }
 

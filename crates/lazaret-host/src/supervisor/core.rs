@@ -151,6 +151,13 @@ impl Berth {
         }
     }
 
+    /// What is the matter, and when it is tried again. Whoever asked for a turn at once and got none was told, and no turn is
+    /// wanted any more.
+    fn troubled(&self) -> Option<(String, u64)> {
+        let why = self.trouble.as_ref().filter(|_| self.mail || self.unfinished)?;
+        Some((why.clone(), self.not_before))
+    }
+
     fn wants_turn(&self) -> bool {
         !self.busy && self.life.is_idle() && (self.mail || self.unfinished)
     }
@@ -425,9 +432,19 @@ impl Core {
 
     /// Why agents that want a turn can't have it, and when they are tried again.
     pub fn troubles(&self) -> BTreeMap<AgentId, (String, u64)> {
-        let troubled =
-            |(agent, berth): (&AgentId, &Berth)| Some((agent.clone(), (berth.trouble.clone()?, berth.not_before)));
+        let troubled = |(agent, berth): (&AgentId, &Berth)| Some((agent.clone(), berth.troubled()?));
         self.berths.iter().filter_map(troubled).collect()
+    }
+
+    /// The same of one agent.
+    pub fn trouble(&self, agent: &AgentId) -> Option<(String, u64)> {
+        self.berths.get(agent)?.troubled()
+    }
+
+    /// What is the matter with an agent that was tried again in vain: it may last.
+    pub fn delayed(&self, agent: &AgentId) -> Option<String> {
+        let berth = self.berths.get(agent).filter(|berth| berth.tries > 1 && !berth.busy && berth.life.is_idle())?;
+        berth.troubled().map(|(why, _)| why)
     }
 }
 

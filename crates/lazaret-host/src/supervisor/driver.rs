@@ -1,5 +1,7 @@
 //! Carries out what the core decides: threads that take turns, a clock, and those who wait for answers.
 
+mod status;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -13,7 +15,7 @@ use lazaret_store::{AgentRow, AgentState};
 use crate::asking;
 use crate::error::HostError;
 use crate::host::{Host, lock};
-use crate::life::{Happening, Life};
+use crate::life::Life;
 use crate::limits::{CLOCK_LOOK_MS, CLOSED_LOOK_MS, HELD_LOOK_MS, IDLE_THREAD_MS, TURN_STACK};
 use crate::quarantine::streak_after;
 use crate::schedule::{Due, Timetable};
@@ -21,6 +23,8 @@ use crate::supervisor::core::{Claim, Core, Ended, Event, Order};
 use crate::supervisor::pace::Pace;
 use crate::supervisor::seams;
 use crate::turns::{Turn, check_message};
+
+pub use status::Status;
 
 /// Runs the agents of a data root.
 pub struct Supervisor {
@@ -34,23 +38,6 @@ pub struct Drained {
     pub finished: usize,
     /// Agents whose turns are left under way. What they have begun is taken up at the next start.
     pub left: Vec<AgentId>,
-}
-
-/// How things stand.
-#[derive(Clone, Debug, Default)]
-pub struct Status {
-    /// Agents that take a turn now.
-    pub awake: usize,
-    /// Agents that could, and wait for their turn.
-    pub in_line: usize,
-    /// Everything is stopped.
-    pub held: bool,
-    /// No turn begins any more.
-    pub draining: bool,
-    /// Threads that take turns or wait to.
-    pub threads: usize,
-    /// Agents that want a turn and can't have it: why, and in how many milliseconds they are tried again.
-    pub troubles: BTreeMap<AgentId, (String, u64)>,
 }
 
 type Waiter = SyncSender<Result<Turn, HostError>>;
@@ -155,41 +142,6 @@ impl Supervisor {
     /// its schedules or caps were changed. It is looked at again.
     pub fn nudge(&self, agent: &AgentId) {
         self.shared.look(agent);
-    }
-
-    /// What an agent is doing, if it is known here.
-    pub fn life(&self, agent: &AgentId) -> Option<Life> {
-        let life = lock(&self.shared.state).core.life(agent)?;
-        let mut pending = self.shared.host.approvals().pending().unwrap_or_default().into_iter();
-        let asked = life.is_awake() && pending.any(|question| question.agent == *agent);
-        Some(if asked { life.next(Happening::Ask).unwrap_or(life) } else { life })
-    }
-
-    /// What all agents are doing.
-    pub fn lives(&self) -> BTreeMap<AgentId, Life> {
-        let mut lives = lock(&self.shared.state).core.lives();
-        for question in self.shared.host.approvals().pending().unwrap_or_default() {
-            if let Some(life) = lives.get_mut(&question.agent) {
-                *life = life.next(Happening::Ask).unwrap_or(*life);
-            }
-        }
-        lives
-    }
-
-    /// How things stand.
-    pub fn status(&self) -> Status {
-        let (state, now) = (lock(&self.shared.state), monotonic());
-        let troubles =
-            state.core.troubles().into_iter().map(|(agent, (why, at))| (agent, (why, at.saturating_sub(now))));
-        let unkept = state.unkept.iter().map(|(agent, why)| (agent.clone(), (why.clone(), 0)));
-        Status {
-            awake: state.core.awake(),
-            in_line: state.core.in_line(),
-            held: state.core.is_held(),
-            draining: state.core.is_draining(),
-            threads: state.threads,
-            troubles: unkept.chain(troubles).collect(),
-        }
     }
 
     /// No turn begins any more; those under way get up to `limit` to end. Mail that waits goes on waiting.
@@ -322,6 +274,19 @@ impl Shared {
         }
     }
 
+    /// Whoever waits for an agent that was tried again in vain is told so. Its message stays in line.
+    fn tell_delayed(&self, state: &mut State, agent: &AgentId) {
+        let Some(why) = state.core.delayed(agent) else { return };
+        let of_agent = state.waiters.range((agent.clone(), 0)..=(agent.clone(), u64::MAX));
+        let keys: Vec<_> = of_agent.map(|(key, _)| key.clone()).collect();
+        for key in keys {
+            if let Some(waiter) = state.waiters.remove(&key) {
+                let (agent, number) = key;
+                let _ = waiter.try_send(Err(HostError::Delayed { agent, number, why: why.clone() }));
+            }
+        }
+    }
+
     /// Whoever waits for an agent that lacks a required secret is told so. The message stays in line.
     fn tell_unequipped(&self, state: &mut State, agent: &AgentId) {
         let why_not = || self.host.known(agent).and_then(|row| self.host.equipped(&row)).err();
@@ -402,7 +367,12 @@ impl Shared {
         state.waiters.insert((agent.clone(), number), waiter);
         self.hear(&mut state, Event::Mail { agent: agent.clone() });
         self.turn_away(&mut state, agent);
+        let again = state.core.delayed(agent).is_some();
         drop(state);
+        // What kept the agent from its turn may be over, and its pause is long: somebody waits now.
+        if again {
+            self.look(agent);
+        }
         answer.recv().unwrap_or_else(|_| Err(left_waiting(agent, number)))
     }
 
@@ -479,6 +449,9 @@ impl Shared {
             self.clock.notify_one();
         }
         self.ended(agent, ended, &told);
+        if turn.is_err() {
+            self.tell_delayed(&mut lock(&self.state), agent);
+        }
         if matches!(turn, Err(HostError::SlotEmpty { .. } | HostError::SlotUnknown { .. })) {
             self.tell_unequipped(&mut lock(&self.state), agent);
         }

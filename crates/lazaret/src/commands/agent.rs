@@ -148,6 +148,9 @@ enum Command {
     SimulateCrash(crash::Args),
 }
 
+/// How wide a text that wraps beside a field's name may be.
+const WIDTH: usize = 69;
+
 fn address(text: &str) -> Result<u64, String> {
     let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |hex| u64::from_str_radix(hex, 16));
     parsed.map_err(|_| format!("`{text}` is not an address; write it like 1048576 or 0x100000"))
@@ -171,7 +174,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
                 return show_memory(&reader, &row, &look, ui);
             }
             let slots = wants::look(cli, &reader, &row)?;
-            show(&reader, &row, Lives::of_one(cli, name)?.of(&row), &slots, ui)
+            show(&reader, &row, &Lives::of_one(cli, name)?, &slots, ui)
         }
         Command::Send { name, message, input } => {
             let message = input.message(message.as_deref())?;
@@ -275,7 +278,8 @@ fn list(reader: &Reader, all: bool, lives: &Lives, ui: &Ui) -> Result<Code, Fail
     Ok(Code::Done)
 }
 
-fn show(reader: &Reader, row: &AgentRow, life: &str, slots: &[SlotView], ui: &Ui) -> Result<Code, Failure> {
+fn show(reader: &Reader, row: &AgentRow, lives: &Lives, slots: &[SlotView], ui: &Ui) -> Result<Code, Failure> {
+    let (life, trouble) = (lives.of(row), lives.trouble(&row.agent));
     let quarantine = match row.state {
         AgentState::Quarantined => lazaret_host::quarantine_of(reader, &row.agent)?,
         _ => None,
@@ -283,6 +287,9 @@ fn show(reader: &Reader, row: &AgentRow, life: &str, slots: &[SlotView], ui: &Ui
     let mut said = with_slots(row_json(row, life), slots);
     if let Some(it) = &quarantine {
         said["quarantine"] = json!({ "by": it.by, "reason": it.reason });
+    }
+    if let Some(why) = trouble {
+        said["trouble"] = json!(why);
     }
     ui.json(&said);
     let field =
@@ -292,6 +299,12 @@ fn show(reader: &Reader, row: &AgentRow, life: &str, slots: &[SlotView], ui: &Ui
     if let Some(it) = &quarantine {
         let why = if it.reason.is_empty() { String::new() } else { format!(": {}", it.reason) };
         field("", &crate::text::visible(&format!("by {}{why}", it.by)));
+    }
+    if let Some(why) = trouble {
+        let why = format!("takes no turn: {why}");
+        crate::text::wrapped(&crate::text::visible(&why), WIDTH).iter().for_each(|line| {
+            field("", &ui.paint(Tone::Bad, line));
+        });
     }
     field("world", row.world.name());
     field("turns", &row.turn.to_string());

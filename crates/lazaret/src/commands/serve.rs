@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use lazaret_host::{Host, HostError, Settings};
 use lazaret_link::{Client, LinkError, socket};
-use lazaret_store::{AgentState, StoreError};
+use lazaret_store::{AgentState, Store, StoreError};
 use tracing::{error, info, warn};
 
 use super::{data_dir, spend_killed};
@@ -70,8 +70,8 @@ fn open(root: &std::path::Path, settings: &Settings) -> Result<Host, Failure> {
     let nobody = || keeper::is_handed_over() || matches!(Client::ping(&socket(root)), Err(LinkError::Nobody));
     if nobody() {
         // Commands that find the data root taken by this process wait until it answers. A root that isn't there yet can't be
-        // marked; it is once it is.
-        let _ = keeper::mark(root);
+        // marked; it is once it is. In one that others may write to nothing is made.
+        let _ = Store::examine(root).map(|()| keeper::mark(root));
     }
     loop {
         match Host::open_with(root, settings.clone()) {

@@ -1,18 +1,21 @@
 //! `lazaret status`
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use lazaret_gate::ledger::Switch;
 use lazaret_gate::policy::{self, PRESETS, Problem};
 use lazaret_gate::record::Body;
 use lazaret_gate::{Digest, Rulebook, shown};
 use lazaret_host::{Approvals, InForce, past, read_rules, switches};
+use lazaret_link::{Reply, Request, Status, Trouble};
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
 use super::budget::capped;
 use super::{data_dir, open_reader};
 use crate::cli::Cli;
+use crate::door::{keeper_of, unexpected};
 use crate::failure::{Code, Failure};
 use crate::text::{counted, grouped, wrapped};
 use crate::ui::{Tone, Ui};
@@ -37,6 +40,7 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let in_force = InForce::read(&root);
     let is_revoked = |row: &&AgentRow| in_force.revoked(&row.agent, row.revoked.as_ref()).is_some();
     let revoked = agents.iter().filter(is_revoked).count() as u64;
+    let keeper = keepers_word(&root)?;
     let in_doubt = agents.iter().filter(|row| row.state == AgentState::InDoubt).count() as u64;
     ui.json(&json!({
         "agents": agents.len(), "in_doubt": in_doubt, "revoked": revoked, "journal": reader.journal_len()?,
@@ -44,6 +48,9 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         "problems": rules.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "switches": stopped, "pending": pending.len(), "questions": asked.questions, "effects": asked.effects,
         "questions_per_hundred_effects": asked.per_thousand() as f64 / 10.0, "near_cap": near_json,
+        "unwritten": keeper.as_ref().and_then(|status| status.unwritten.clone()),
+        "troubled": keeper.as_ref().map_or(0, |status| status.troubled),
+        "troubles": keeper.as_ref().map_or(&[][..], |status| &status.troubles),
     }));
     let entries = counted(reader.journal_len()?, "journal entry", "journal entries");
     field(ui, None, "agents", &format!("{}; {entries}", grouped(agents.len() as u64)));
@@ -55,6 +62,7 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         let line = format!("{} revoked: `lazaret trust list` names them", grouped(revoked));
         field(ui, Some(Tone::Bad), "", &line);
     }
+    keeper.iter().for_each(|status| show_troubles(status, ui));
     if let Some(everybody) = in_force.everybody() {
         field(ui, Some(Tone::Bad), "", &shown::text(&everybody.reason));
     }
@@ -82,6 +90,31 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         field(ui, None, "budgets", "none is near its cap");
     }
     Ok(Code::Done)
+}
+
+/// What only a keeper knows, if one runs.
+fn keepers_word(root: &Path) -> Result<Option<Status>, Failure> {
+    let Some(mut keeper) = keeper_of(root)? else { return Ok(None) };
+    match keeper.ask(Request::Status)? {
+        Reply::Status(status) => Ok(Some(*status)),
+        _ => Err(unexpected()),
+    }
+}
+
+/// What keeps a keeper from its work.
+fn show_troubles(status: &Status, ui: &Ui) {
+    if let Some(why) = &status.unwritten {
+        field(ui, Some(Tone::Bad), "disk", &format!("the last commit failed: {}", shown::text(why)));
+    }
+    for Trouble { agent, why, again_ms } in &status.troubles {
+        let again = format!("tried again in {} s", again_ms.div_ceil(1000));
+        field(ui, Some(Tone::Bad), "trouble", &format!("{agent} can't take its turn: {}; {again}", shown::text(why)));
+    }
+    let unnamed = status.troubled.saturating_sub(status.troubles.len() as u64);
+    if unnamed > 0 {
+        let more = counted(unnamed, "agent", "agents");
+        field(ui, Some(Tone::Bad), "", &format!("and {more} more; `lazaret agent show NAME` says why"));
+    }
 }
 
 /// A name, and a value that wraps beside it.

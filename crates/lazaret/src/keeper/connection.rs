@@ -4,18 +4,17 @@
 //! tenth of what a small agent's turn takes, each time. What comes while it answers is the porter's to see, who has another
 //! thread read on from there; so a long turn keeps nobody from saying `kill` on the same connection.
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::Shutdown;
+use std::io::{ErrorKind, Read as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lazaret_link::{Ask, Fault, Session, Step, Ticket, Token};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tracing::debug;
 use zeroize::Zeroize as _;
 
-use super::limits::{CHUNK, IDLE, IN_FLIGHT, LINE, STRANGER_IDLE, STRANGER_LINE, WRITE};
+use super::limits::{CHUNK, IDLE, IN_FLIGHT, LINE, STRANGER_IDLE, STRANGER_LINE, STRANGER_STAY};
+use super::outbox::{Begun, Outbox};
 use super::porter::Porter;
 use super::shared::{InFlight, Place};
 
@@ -34,8 +33,7 @@ pub(crate) struct Connection {
     pub(crate) number: u64,
     pub(crate) stream: UnixStream,
     porter: Arc<Porter>,
-    /// Answers are written whole, one after the other.
-    writing: Mutex<()>,
+    outbox: Outbox<Option<Held>>,
     /// A permit for each answer that may still be waited for.
     waiting: Arc<Semaphore>,
     /// What was read so far, while nobody reads. Whoever takes it reads on.
@@ -95,6 +93,10 @@ impl Reading {
                     // A value may have come this way.
                     self.bytes[..len].zeroize();
                     self.note_partial(!steps.is_empty());
+                    // Something of it comes now and then, but it had its time.
+                    if self.left().is_some_and(|left| left.is_zero()) {
+                        return Heard::End(self.session.end(true));
+                    }
                     return Heard::Steps(steps);
                 }
                 Err(why) => match why.kind() {
@@ -111,17 +113,29 @@ impl Reading {
         }
     }
 
+    /// How long a line may still take, if one has begun.
+    fn left(&self) -> Option<Duration> {
+        let whole = if self.session.is_known() { LINE } else { STRANGER_LINE };
+        self.partial.map(|since| whole.saturating_sub(since.elapsed()))
+    }
+
+    /// Nobody has read for a while: a line whose beginning is known gets its time again.
+    fn read_on(&mut self) {
+        self.partial = self.partial.map(|_| Instant::now());
+    }
+
     /// For how long it is waited for something to come. At least a moment: to a socket, none is for ever.
     fn patience(&self) -> Duration {
-        let known = self.session.is_known();
-        match self.partial {
-            Some(since) => {
-                let whole = if known { LINE } else { STRANGER_LINE };
-                whole.saturating_sub(since.elapsed()).max(Duration::from_millis(1))
-            }
-            None if known => IDLE,
+        match self.left() {
+            Some(left) => left.max(Duration::from_millis(1)),
+            None if self.session.is_known() => IDLE,
             None => STRANGER_IDLE,
         }
+    }
+
+    /// Whether somebody has been here for long and never shown the token: places are few.
+    fn has_outstayed(&self) -> bool {
+        !self.session.is_known() && self.begun.elapsed() > STRANGER_STAY
     }
 
     /// A line has its time from its first byte on, however slowly the others come.
@@ -138,22 +152,32 @@ impl Connection {
     /// One that was just made, from whoever may ask.
     pub(crate) fn new(number: u64, stream: UnixStream, porter: Arc<Porter>, place: OwnedSemaphorePermit) -> Self {
         let waiting = Arc::new(Semaphore::new(IN_FLIGHT));
-        Self { number, stream, porter, writing: Mutex::default(), waiting, parked: Mutex::default(), _place: place }
+        Self { number, stream, porter, outbox: Outbox::default(), waiting, parked: Mutex::default(), _place: place }
     }
 
     /// Reads and answers, until nothing more comes or another thread reads on.
     pub(crate) fn attend(self: Arc<Self>, mut reading: Reading) {
+        reading.read_on();
         loop {
             let is_awaited = || self.waiting.available_permits() < IN_FLIGHT;
             let (steps, is_end) = match reading.hear(&self.stream, is_awaited) {
                 Heard::Steps(steps) => (steps, false),
                 Heard::End(steps) => (steps, true),
                 Heard::Idle => {
-                    self.write(&say("idle", "nothing was said for too long; connect again"));
+                    self.say(say("idle", "nothing was said for too long; connect again"));
                     return;
                 }
             };
+            if !is_end && reading.has_outstayed() {
+                self.say(say("idle", "the token was not shown for too long; connect again"));
+                return;
+            }
+            let heard = !steps.is_empty();
             let Ok(last) = self.follow(steps) else { return };
+            // To follow may take its time; who sends a line byte by byte gets none of that.
+            if heard {
+                reading.read_on();
+            }
             if is_end {
                 return last.into_iter().for_each(|duty| self.delegate(duty));
             }
@@ -162,22 +186,40 @@ impl Connection {
                 self.delegate(duty);
                 continue;
             };
-            *lock(&self.parked) = Some(reading);
-            self.porter.watch(&self);
+            self.park(reading);
             let Duty { ask, held } = duty;
             let answer = self.answer(ask, place);
-            let parked = self.take_up();
             // Before it is written: who is answered may ask again at once, and then it is this thread that reads.
-            if parked.is_some() {
-                self.porter.ignore(&self);
+            let mut parked = self.resume();
+            if self.outbox.begin(&self.stream, answer, Some(held)) == Begun::Stuck {
+                // Who is slow to listen may have something to say meanwhile.
+                parked.into_iter().for_each(|reading| self.park(reading));
+                self.outbox.finish(&self.stream);
+                parked = self.resume();
             }
-            self.write(&answer);
-            drop(held);
             match parked {
                 Some(parked) => reading = parked,
                 None => return,
             }
         }
+    }
+
+    /// Has another thread read on from here, when something comes.
+    fn park(&self, reading: Reading) {
+        *lock(&self.parked) = Some(reading);
+        self.porter.watch(self);
+    }
+
+    /// Reads on, unless another thread does.
+    fn resume(&self) -> Option<Reading> {
+        let parked = self.take_up();
+        if parked.is_some() {
+            self.porter.ignore(self);
+        }
+        parked.map(|mut reading| {
+            reading.read_on();
+            reading
+        })
     }
 
     /// What was read so far, if nobody reads.
@@ -191,18 +233,22 @@ impl Connection {
         for step in steps {
             last.take().into_iter().for_each(|duty| self.delegate(duty));
             match step {
-                Step::Say(bytes) if self.write(&bytes) => {}
+                Step::Say(bytes) => {
+                    if !self.say(bytes) {
+                        return Err(());
+                    }
+                }
                 // Plain text has no ids: its answers come in order.
                 Step::Ask(ask) if ask.request.is_open() || ask.ticket.is_plain() => {
                     let shared = &self.porter.shared;
                     let _begun = shared.begin();
                     let place = self.porter.handle.block_on(shared.place(&ask.request));
-                    if !self.write(&self.answer(*ask, place)) {
+                    if !self.say(self.answer(*ask, place)) {
                         return Err(());
                     }
                 }
                 Step::Ask(ask) => last = Some(self.duty(*ask)),
-                Step::Say(_) | Step::Close => return Err(()),
+                Step::Close => return Err(()),
             }
         }
         Ok(last)
@@ -225,8 +271,8 @@ impl Connection {
             let Duty { ask, held } = duty;
             let place = connection.porter.shared.place(&ask.request).await;
             tokio::task::spawn_blocking(move || {
-                connection.write(&connection.answer(ask, place));
-                drop(held);
+                let answer = connection.answer(ask, place);
+                connection.outbox.leave(&connection.stream, answer, Some(held));
             });
         });
     }
@@ -237,15 +283,9 @@ impl Connection {
         ticket.say(self.porter.shared.answer(request, place))
     }
 
-    /// Writes all of it, for as long as the other side takes some. Who doesn't has heard half a line, and hears no more.
-    fn write(&self, bytes: &[u8]) -> bool {
-        let _writing = lock(&self.writing);
-        let written = bytes.chunks(CHUNK).all(|chunk| write_chunk(&self.stream, chunk));
-        if !written {
-            debug!(within = WRITE.as_secs(), "a client does not take its answer");
-            let _ = self.stream.shutdown(Shutdown::Both);
-        }
-        written
+    /// Says something that nothing is held for; false if it is not heard. Whoever reads says so, and reads no further until then.
+    fn say(&self, bytes: Vec<u8>) -> bool {
+        self.outbox.say(&self.stream, bytes, None)
     }
 }
 
@@ -253,20 +293,4 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.porter.forget(self.number);
     }
-}
-
-fn write_chunk(mut stream: &UnixStream, mut chunk: &[u8]) -> bool {
-    let begun = Instant::now();
-    while !chunk.is_empty() {
-        match stream.write(chunk) {
-            Ok(0) => return false,
-            Ok(len) => chunk = &chunk[len..],
-            Err(why) if why.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return false,
-        }
-        if begun.elapsed() > WRITE && !chunk.is_empty() {
-            return false;
-        }
-    }
-    true
 }

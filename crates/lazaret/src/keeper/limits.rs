@@ -8,11 +8,14 @@ pub(crate) const CONNECTIONS: usize = 256;
 /// Requests that are being answered at once. Each may hold a thread for as long as a turn lasts or a person thinks.
 pub(crate) const UNDER_WAY: usize = 256;
 
-/// Threads beyond those, for what must not wait in line: stops, switches, status.
+/// The same for what must not wait in that line: stops, switches, status.
 pub(crate) const URGENT: usize = 32;
 
 /// Threads for those who only read: the HTTP interface and its streams.
 pub(crate) const READING: usize = 32;
+
+/// All of them. Each connection may have one thread that reads and one that writes; what waits for room has none.
+pub(crate) const THREADS: usize = 2 * CONNECTIONS + UNDER_WAY + URGENT + READING;
 
 /// Answers that one connection may wait for; after that, nothing more is read from it.
 pub(crate) const IN_FLIGHT: usize = 32;
@@ -22,6 +25,9 @@ pub(crate) const IDLE: Duration = Duration::from_secs(300);
 
 /// The same before it has shown the token.
 pub(crate) const STRANGER_IDLE: Duration = Duration::from_secs(10);
+
+/// How long a connection may stay without showing it. Who only asks for health can connect again.
+pub(crate) const STRANGER_STAY: Duration = Duration::from_secs(60);
 
 /// How long a line may take from its first byte to its last.
 pub(crate) const LINE: Duration = Duration::from_secs(30);

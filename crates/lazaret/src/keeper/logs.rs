@@ -24,7 +24,10 @@ pub(crate) fn start() -> Result<(), Failure> {
             return Err(Failure::Input(why));
         }
     };
-    let logs = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
+    // A line that can't be written is lost: the disk is full, or nobody reads. To complain of it where it can't be written would
+    // take down the thread that has something to answer.
+    let logs = tracing_subscriber::fmt().log_internal_errors(false);
+    let logs = logs.with_max_level(level).with_writer(std::io::stderr).with_target(false);
     let terminal = std::io::stderr().is_terminal();
     // It can be started only once; whoever was first logs.
     let _ = if terminal {

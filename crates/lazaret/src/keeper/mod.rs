@@ -4,6 +4,7 @@ mod connection;
 pub(crate) mod http;
 pub(crate) mod limits;
 pub(crate) mod logs;
+mod outbox;
 mod porter;
 pub(crate) mod shared;
 mod socket;
@@ -14,6 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lazaret_gate::shown;
 use lazaret_host::{Host, Keeper, Pace, Supervisor};
 use lazaret_link::Token;
 use tokio::runtime::Handle;
@@ -43,7 +45,7 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
     let failed = |what: &'static str| move |why: std::io::Error| Failure::Failed(format!("{what}: {why}"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(limits::CONNECTIONS + limits::UNDER_WAY + limits::URGENT + limits::READING)
+        .max_blocking_threads(limits::THREADS)
         .enable_all()
         .build()
         .map_err(failed("no threads to serve with"))?;
@@ -57,6 +59,7 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
     let shared = Shared::new(keeper, token, ending);
     let served = runtime.block_on(async {
         let listener = socket::Listener::open(root).map_err(failed("the socket can't be had"))?;
+        let listening = listener.listener()?;
         let http = http::Server::open(root, wish, &shared, &watcher).await?;
         let porter =
             Porter::start(Arc::clone(&shared), Handle::current()).map_err(failed("the socket can't be watched"))?;
@@ -64,10 +67,11 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
         systemd::notify("READY=1");
         let watchdog = tokio::spawn(systemd::watchdog(Arc::clone(&shared)));
         let files = tokio::spawn(look_at_files(Arc::clone(&shared)));
+        let troubles = tokio::spawn(look_for_trouble(Arc::clone(&shared)));
         let signals = tokio::spawn(heed_signals(Arc::clone(&shared)));
-        let accepting = tokio::spawn(Arc::clone(&porter).accept(listener.listener()?, socket::connections()));
+        let accepting = tokio::spawn(Arc::clone(&porter).accept(listening, socket::connections()));
         drain(&shared, phase).await;
-        [watchdog, files, signals, accepting].iter().for_each(JoinHandle::abort);
+        [watchdog, files, troubles, signals, accepting].iter().for_each(JoinHandle::abort);
         porter.hang_up();
         if let Some(http) = http {
             http.close().await;
@@ -134,9 +138,30 @@ async fn look_at_files(shared: Arc<Shared>) {
         if let Ok(Err(why)) = &looked
             && !failed
         {
-            warn!(%why, "what was changed in the data root's files is in force, and can't be put on record yet");
+            let why = shown::text(&why.to_string());
+            warn!(why, "what was changed in the data root's files is in force, and can't be put on record yet");
         }
         failed = !matches!(looked, Ok(Ok(())));
+    }
+}
+
+/// Says when something keeps agents from their turns, and when it is over. Not for each try: a full disk is one message.
+async fn look_for_trouble(shared: Arc<Shared>) {
+    let mut ticks = tokio::time::interval(LOOK_AT_FILES);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut known = None;
+    loop {
+        ticks.tick().await;
+        let troubles = shared.keeper.supervisor().map(|supervisor| supervisor.status().troubles).unwrap_or_default();
+        let first = troubles.iter().next().map(|(agent, (why, _))| (agent.clone(), shown::text(why)));
+        if first == known {
+            continue;
+        }
+        match &first {
+            Some((agent, why)) => warn!(%agent, why, agents = troubles.len(), "agents want a turn and can't have it"),
+            None => info!("agents take their turns again"),
+        }
+        known = first;
     }
 }
 

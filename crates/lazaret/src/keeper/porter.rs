@@ -172,5 +172,21 @@ impl Porter {
 /// Whether whoever connected is the user that the keeper runs as, or root.
 fn may_ask(stream: &UnixStream) -> bool {
     let me = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|peer| peer.uid() == me || peer.uid() == 0)
+    stream.peer_cred().is_ok_and(|peer| is_heard(peer.uid(), me))
+}
+
+fn is_heard(peer: u32, me: u32) -> bool {
+    peer == me || peer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_heard;
+
+    /// Who really connects is played in `tests/keeper/life.rs`, if root runs that.
+    #[test]
+    fn a_keeper_hears_its_own_user_and_root() {
+        assert_eq!([(1000, 1000), (0, 1000), (0, 0)].map(|(peer, me)| is_heard(peer, me)), [true; 3]);
+        assert_eq!([(1001, 1000), (65534, 0), (1000, 0)].map(|(peer, me)| is_heard(peer, me)), [false; 3]);
+    }
 }

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::limits::UNDER_WAY;
+use super::limits::{UNDER_WAY, URGENT};
 use crate::failure::Failure;
 
 /// How far the keeper is.
@@ -84,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) token: Token,
     pub(crate) ending: Ending,
     line: Arc<Semaphore>,
+    /// For those that must not wait behind turns.
+    urgent: Arc<Semaphore>,
     in_flight: AtomicU64,
 }
 
@@ -103,8 +105,8 @@ pub(crate) struct Place {
 
 impl Shared {
     pub(crate) fn new(keeper: Arc<Keeper>, token: Token, ending: Ending) -> Arc<Self> {
-        let line = Arc::new(Semaphore::new(UNDER_WAY));
-        Arc::new(Self { keeper, token, ending, line, in_flight: AtomicU64::new(0) })
+        let [line, urgent] = [UNDER_WAY, URGENT].map(|most| Arc::new(Semaphore::new(most)));
+        Arc::new(Self { keeper, token, ending, line, urgent, in_flight: AtomicU64::new(0) })
     }
 
     /// Requests whose answers are not written yet.
@@ -121,7 +123,7 @@ impl Shared {
     /// Whether threads are to be had and the database answers.
     pub(crate) async fn is_well(&self) -> bool {
         let keeper = Arc::clone(&self.keeper);
-        let read = tokio::task::spawn_blocking(move || keeper.host().store().journal_len().is_ok());
+        let read = tokio::task::spawn_blocking(move || keeper.host().store().answers().is_ok());
         read.await.unwrap_or(false)
     }
 
@@ -141,16 +143,20 @@ impl Shared {
     pub(crate) async fn place(&self, request: &Request) -> Place {
         match self.place_now(request) {
             Some(place) => place,
-            None => Place { _held: Arc::clone(&self.line).acquire_owned().await.ok() },
+            None => Place { _held: Arc::clone(self.line_of(request)).acquire_owned().await.ok() },
         }
+    }
+
+    fn line_of(&self, request: &Request) -> &Arc<Semaphore> {
+        if request.is_urgent() { &self.urgent } else { &self.line }
     }
 
     /// Room for one more, if there is some.
     pub(crate) fn place_now(&self, request: &Request) -> Option<Place> {
-        if request.is_open() || request.is_urgent() {
+        if request.is_open() {
             return Some(Place { _held: None });
         }
-        Arc::clone(&self.line).try_acquire_owned().ok().map(|place| Place { _held: Some(place) })
+        Arc::clone(self.line_of(request)).try_acquire_owned().ok().map(|place| Place { _held: Some(place) })
     }
 
     /// As [`Self::ask`], in the thread that calls, for as long as it takes.

@@ -197,6 +197,13 @@ fn questions_kills_and_budgets_are_told() {
         assert_eq!(find("effect-asked").data["question"], id.as_str());
         assert_eq!(find("approval-answered").data["verdict"], "approved");
     });
+    // The only effect of the day is used up, which the turn itself was told, and the stream too.
+    let mut warned = scene.events("/v1/events?types=budget-warning&since=0", "");
+    for percent in [80, 100] {
+        let warning = warned.next().unwrap();
+        let text = format!("agent:a has used {percent} % of its 1 effect per day: 1 effect so far");
+        assert_eq!((&warning.data["text"], &warning.data["turn"]), (&text.into(), &1.into()), "{warning:?}");
+    }
     let mut all = scene.events("/v1/events?types=budget-warning,switch-changed,caps-set,agent-created&since=0", "");
     scene.send("PUT", "/v1/kill/spend", &json!({ "reason": "a drill" })).ok();
     let told = all.until(|event| event.kind == "switch-changed");

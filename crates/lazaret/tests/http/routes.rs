@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, component, until};
+use crate::station;
 
 #[test]
 fn an_agent_is_made_talked_to_replayed_and_removed() {
@@ -127,6 +128,10 @@ fn a_question_is_shown_whole_and_answered_once() {
             let turn = scope.spawn(|| scene.turn("add 1"));
             let id =
                 until("a question waits", || Some(scene.get("/v1/approvals").ok().get(0)?["id"].as_str()?.to_owned()));
+            // Who waits for a person is seen to, by whatever way one looks.
+            assert_eq!(scene.get("/v1/agents/a").ok()["state"], "waiting for approval");
+            let listed = station::done(&mut scene.command(&["agent", "list"]));
+            assert!(listed.contains("waiting for approval"), "{listed}");
             let shown = scene.get(&format!("/v1/approvals/{id}")).ok();
             assert!(shown["lines"].as_array().unwrap().len() > 3 && shown["hidden"] == false, "{shown}");
             let path = format!("/v1/approvals/{id}/decision");

@@ -90,13 +90,26 @@ impl Scene {
             create.args(["--grant", grant]);
         }
         station::done(&mut create);
-        let mut serve = scene.command(&["serve", "--http", "127.0.0.1:0"]);
-        change(&mut serve);
-        scene.keeper = Some(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
-        let address = until("the keeper is up", || std::fs::read_to_string(scene.root().join("run/http")).ok());
-        scene.address = address.trim().strip_prefix("http://").unwrap().to_owned();
-        scene.token = std::fs::read_to_string(scene.root().join("ipc.token")).unwrap().trim().to_owned();
+        scene.start(change);
         scene
+    }
+
+    fn start(&mut self, change: impl FnOnce(&mut Command)) {
+        let mut serve = self.command(&["serve", "--http", "127.0.0.1:0"]);
+        change(&mut serve);
+        self.keeper = Some(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let address = until("the keeper is up", || std::fs::read_to_string(self.root().join("run/http")).ok());
+        self.address = address.trim().strip_prefix("http://").unwrap().to_owned();
+        self.token = std::fs::read_to_string(self.root().join("ipc.token")).unwrap().trim().to_owned();
+    }
+
+    /// Kills the keeper, and starts another one.
+    pub(crate) fn crash(&mut self) {
+        let mut keeper = self.keeper.take().unwrap();
+        keeper.kill().unwrap();
+        keeper.wait().unwrap();
+        std::fs::remove_file(self.root().join("run/http")).unwrap();
+        self.start(|_| ());
     }
 
     pub(crate) fn root(&self) -> PathBuf {

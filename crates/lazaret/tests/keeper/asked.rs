@@ -138,12 +138,13 @@ fn a_client_asks_what_the_command_does() {
     assert_eq!(keeper.end(), Some(0));
 }
 
-/// Plays somebody at a terminal who types `y` when asked.
+/// Plays somebody at a terminal who types an answer when asked.
 const TYPIST: &str = r#"
 import os, pty, sys
+asked, answer = sys.argv[1].encode(), sys.argv[2].encode()
 pid, fd = pty.fork()
 if pid == 0:
-    os.execv(sys.argv[1], sys.argv[1:])
+    os.execv(sys.argv[3], sys.argv[3:])
 seen = b''
 typed = False
 while True:
@@ -154,12 +155,44 @@ while True:
     if not data:
         break
     seen += data
-    if not typed and b'May it?' in seen:
-        os.write(fd, b'y\n')
+    if not typed and asked in seen:
+        os.write(fd, answer + b'\n')
         typed = True
 sys.stdout.buffer.write(seen)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
+
+/// What a command says on a terminal where that is asked and so answered, and its exit code.
+fn typed(scene: &Scene, (asked, answer): (&str, &str), args: &[&str]) -> (String, Option<i32>) {
+    let play = Command::new("python3")
+        .args(["-c", TYPIST, asked, answer, env!("CARGO_BIN_EXE_lazaret"), "--data-dir"])
+        .arg(&scene.root)
+        .args(args)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (String::from_utf8_lossy(&play.stdout).into_owned(), play.status.code())
+}
+
+#[test]
+fn a_schedule_is_removed_when_somebody_says_yes_to_it() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    scene.done(&["schedule", "add", "a", "often", "--every", "1d", "add 1"]);
+    let remove = ["schedule", "rm", "a", "often"];
+    for answer in ["n", "", "Y?"] {
+        let (text, code) = typed(&scene, ("Remove it?", answer), &remove);
+        assert!(text.contains("often of a, every 1d: add 1") && text.contains("nothing was removed"), "{text}");
+        assert_eq!((code, scene.json(&["schedule", "list"]).as_array().unwrap().len()), (Some(1), 1), "{text}");
+    }
+    let (text, code) = typed(&scene, ("Remove it?", "y"), &remove);
+    // The first word has a colour here.
+    assert!(code == Some(0) && text.contains("removed") && text.contains(" often of a\r"), "{text}");
+    assert_eq!(scene.json(&["schedule", "list"]).as_array().unwrap().len(), 0);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+}
 
 #[test]
 fn whoever_sits_at_the_terminal_is_asked_what_the_keeper_asks() {
@@ -169,15 +202,8 @@ fn whoever_sits_at_the_terminal_is_asked_what_the_keeper_asks() {
     let rule =
         "@id(\"look\") @requireApproval(\"Look.\") permit(principal, action == Action::\"storage.set\", resource);";
     std::fs::write(scene.root.join("policy/asks.cedar"), rule).unwrap();
-    let play = Command::new("python3")
-        .args(["-c", TYPIST, env!("CARGO_BIN_EXE_lazaret"), "--data-dir"])
-        .arg(&scene.root)
-        .args(["agent", "send", "a", "add 5"])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&play.stdout).into_owned();
-    assert!(play.status.success() && text.contains("effect      storage.set"), "{text}");
+    let (text, code) = typed(&scene, ("May it?", "y"), &["agent", "send", "a", "add 5"]);
+    assert!(code == Some(0) && text.contains("effect      storage.set"), "{text}");
     assert!(text.contains("May it? [y]es, once; [n]o") && text.contains("total=5 count=1"), "{text}");
     scene.done(&["stop"]);
     assert_eq!(keeper.end(), Some(0));

@@ -5,6 +5,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Stdio;
 use std::time::Duration;
 
+use lazaret_link::{Client, Request, TOKEN, Token, TurnsRequest, socket};
+
 use super::scene::{Scene, timed};
 use crate::station;
 
@@ -116,6 +118,13 @@ fn somebody_else_is_turned_away_even_if_the_door_stands_open() {
 fn a_folder_that_others_can_enter_is_not_used() {
     let scene = Scene::new();
     scene.agent("a");
+    for mode in [0o777, 0o1777, 0o702] {
+        fs::set_permissions(&scene.root, fs::Permissions::from_mode(mode)).unwrap();
+        let (text, code) = scene.run(&["serve"]);
+        assert_eq!((code, text.contains(&format!("can be opened by others (mode {mode:04o})"))), (1, true), "{text}");
+        assert!(!scene.root.join("run").exists(), "nothing is made there");
+    }
+    fs::set_permissions(&scene.root, fs::Permissions::from_mode(0o700)).unwrap();
     fs::create_dir(scene.root.join("run")).unwrap();
     fs::set_permissions(scene.root.join("run"), fs::Permissions::from_mode(0o755)).unwrap();
     let (text, code) = scene.run(&["serve"]);
@@ -171,6 +180,26 @@ fn the_first_signal_drains_and_the_second_does_not() {
     assert!(String::from_utf8_lossy(&said.stdout).contains("total=1 count=1"), "{said:?}");
     assert_eq!(keeper.end(), Some(0));
     scene.done(&["journal", "verify"]);
+}
+
+#[test]
+fn logs_are_json_lines_and_what_others_wrote_is_made_visible_in_them() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    let token = Token::read(&scene.root.join(TOKEN)).unwrap();
+    let mut client = Client::connect(&socket(&scene.root), &token).unwrap();
+    let turns = "nobody\u{1b}[2J\u{202e}\u{7}\nERROR all is lost".to_owned();
+    let fault = client.ask(Request::Turns(TurnsRequest::Replay { turns })).unwrap_err();
+    assert!(fault.to_string().contains("nobody"), "{fault}");
+    drop(client);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+    let log = keeper.log();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told = lines.iter().find(|line| line["message"] == "not done").unwrap_or_else(|| panic!("{log}"));
+    let why = told["why"].as_str().unwrap();
+    assert!(why.contains("nobody") && !why.contains(['\u{1b}', '\u{202e}', '\u{7}', '\n']), "{told}");
+    assert!(lines.iter().all(|line| line["level"] != "ERROR"), "{log}");
 }
 
 #[test]

@@ -138,3 +138,50 @@ fn others_go_on_and_a_broken_file_stops_all_of_them() {
     assert!(!revoked(0) && revoked(1), "{listed}");
     scene.done(&["journal", "verify"]);
 }
+
+/// What a revocation does to the disk. Of writes there are many, to the journal too, and all are tried.
+const CALLS: [&str; 7] = ["fsync", "fdatasync", "write", "pwrite64", "rename", "renameat", "ftruncate"];
+
+#[test]
+fn a_revocation_that_is_cut_off_is_in_force_or_not_begun_and_what_was_said_holds() {
+    let (mut runs, mut kept, mut said) = (0, 0, 0);
+    for call in CALLS {
+        for how in ["signal=KILL", "error=ENOSPC", "error=EIO"] {
+            for nth in 1.. {
+                let scene = Scene::new(&[], &[]);
+                let inject = format!("inject={call}:{how}:when={nth}");
+                let log = scene.root().with_extension("strace");
+                let revoke = scene.command(&["trust", "revoke", "a"]);
+                let mut strace = std::process::Command::new("strace");
+                strace.args(["-f", "-qq", "-e", &format!("trace={call}"), "-e", &inject, "-o"]).arg(&log);
+                strace.arg(revoke.get_program()).args(revoke.get_args());
+                strace.envs(revoke.get_envs().filter_map(|(name, value)| Some((name, value?))));
+                let hit = strace.output().expect("strace is there");
+                let text = String::from_utf8_lossy(&hit.stdout).into_owned() + &String::from_utf8_lossy(&hit.stderr);
+                assert!(!text.contains("panicked"), "{inject}: {text}");
+                let calls = std::fs::read_to_string(&log).unwrap();
+                let was_hit =
+                    if how.starts_with("signal") { !hit.status.success() } else { calls.contains("(INJECTED)") };
+                let is_revoked = scene.json(&["trust", "show", "a"])["revoked"].is_object();
+                // Who was told that it is in force can rely on it.
+                assert!(is_revoked || !text.contains("revoked: a"), "{inject}: {text}");
+                let turn = scene.run(&["agent", "send", "a", "add 1"]);
+                let refused = turn.code == 10 && turn.flat.contains("ana has revoked `a`");
+                assert_eq!(refused, is_revoked, "{inject}: {}", turn.text);
+                assert!(refused || turn.code == 0, "{inject}: {}", turn.text);
+                assert!(!turn.text.contains("damaged"), "{inject}: {}", turn.text);
+                scene.done(&["journal", "verify"]);
+                if !was_hit {
+                    assert!(is_revoked, "{inject}: nothing was in its way: {text}");
+                    break;
+                }
+                (runs, kept) = (runs + 1, kept + u64::from(is_revoked));
+                said += u64::from(text.contains("revoked: a"));
+            }
+        }
+    }
+    station::say(&format!(
+        "a revocation cut off in {runs} ways: in force after {kept}, told of in {said} of these, never damaged"
+    ));
+    assert!(runs > 30 && kept > 0 && kept < runs, "{runs} {kept}");
+}

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// As the keeper says, if one runs; otherwise as far as the data root tells.
 pub(super) struct Lives {
-    told: BTreeMap<AgentId, String>,
+    told: BTreeMap<AgentId, (String, Option<String>)>,
     in_force: InForce,
     asked: BTreeSet<AgentId>,
 }
@@ -41,7 +41,7 @@ impl Lives {
         // Where nothing may be written, nobody is asked anything.
         let pending = Approvals::open(&root).and_then(|approvals| approvals.pending()).unwrap_or_default();
         Ok(Self {
-            told: views.into_iter().map(|view| (view.agent, view.state)).collect(),
+            told: views.into_iter().map(|view| (view.agent, (view.state, view.trouble))).collect(),
             in_force: InForce::read(&root),
             asked: pending.into_iter().map(|question| question.agent).collect(),
         })
@@ -49,11 +49,16 @@ impl Lives {
 
     /// What this one is doing.
     pub(super) fn of(&self, row: &AgentRow) -> &str {
-        if let Some(told) = self.told.get(&row.agent) {
-            return told;
+        if let Some((state, _)) = self.told.get(&row.agent) {
+            return state;
         }
         let life = Life::of(row, self.in_force.revoked(&row.agent, row.revoked.as_ref()).is_some());
         let life = if life.is_idle() && self.asked.contains(&row.agent) { Life::Waiting } else { life };
         life.name()
+    }
+
+    /// Why it can't have the turn that it wants, if the keeper says so.
+    pub(super) fn trouble(&self, agent: &AgentId) -> Option<&str> {
+        self.told.get(agent)?.1.as_deref()
     }
 }

@@ -55,6 +55,8 @@ struct Now {
     connections: Gauge,
     streams: Gauge,
     killed: Family<One, Gauge>,
+    troubled: Gauge,
+    unwritten: Gauge,
 }
 
 impl Metrics {
@@ -130,6 +132,8 @@ impl Now {
         registry.register("requests_unwritten", "Requests whose answers aren't written yet", self.in_flight.clone());
         registry.register("http_connections", "Open connections to the HTTP interface", self.connections.clone());
         registry.register("event_streams", "Open event streams", self.streams.clone());
+        registry.register("agents_troubled", "Agents that want a turn and can't have it", self.troubled.clone());
+        registry.register("commits_failing", "Whether the last commit could not be written", self.unwritten.clone());
         registry.register("killed", "Whether a kill switch is thrown", self.killed.clone());
     }
 }
@@ -147,12 +151,12 @@ struct Figures {
 fn figures(host: &lazaret_host::Host, root: &std::path::Path) -> Result<Figures, Problem> {
     let mut agents = BTreeMap::new();
     let (mut mail, mut longest) = (0, 0);
-    for row in host.store().agents()? {
+    for row in host.store().agents_now()? {
         *agents.entry(row.state.name()).or_insert(0) += 1;
         mail += row.queued.len();
         longest = longest.max(row.queued.len());
     }
-    let (pending, journal) = (host.approvals().pending()?.len(), host.store().journal_len()?);
+    let (pending, journal) = (host.approvals().pending()?.len(), host.store().acknowledged());
     let switches = lazaret_host::switches(root);
     let killed = [("spend", switches.spend.is_some()), ("all", switches.all.is_some())];
     Ok(Figures { agents, mail, longest, pending, journal, killed })
@@ -180,6 +184,9 @@ fn text(api: &Api, watcher: &Watcher, figures: &Figures) -> Result<String, std::
     now.in_flight.set(i64::try_from(shared.in_flight()).unwrap_or(i64::MAX));
     now.connections.set(OPEN.load(Ordering::Relaxed));
     now.streams.set(whole(STREAMS.saturating_sub(api.streams().available_permits())));
+    let troubled = shared.keeper.supervisor().map_or(0, |supervisor| supervisor.status().troubles.len());
+    now.troubled.set(whole(troubled));
+    now.unwritten.set(i64::from(shared.keeper.host().store().unwritten().is_some()));
     metrics.journal.set(i64::try_from(figures.journal).unwrap_or(i64::MAX));
     let mut text = String::new();
     encode(&mut text, &metrics.registry)?;

@@ -32,7 +32,7 @@ fn status(code: &str) -> StatusCode {
         | "bad-schedule" | "unconfirmed" | "preflight" => StatusCode::UNPROCESSABLE_ENTITY,
         "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "mailbox-full" | "too-many" => StatusCode::TOO_MANY_REQUESTS,
-        "stopping" | "busy" | "disk-full" | "read-only" | "unwritten" => StatusCode::SERVICE_UNAVAILABLE,
+        "stopping" | "delayed" | "busy" | "disk-full" | "read-only" | "unwritten" => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -100,6 +100,8 @@ pub(crate) struct Agent {
     world: World,
     /// What it is doing.
     state: String,
+    /// Why it can't have the turn that it wants; null if it can, or wants none.
+    trouble: Option<String>,
     /// Turns taken.
     turn: u64,
     /// Messages that wait for it.
@@ -182,6 +184,22 @@ pub(crate) struct Status {
     questions: u64,
     /// What is wrong with the files in the policy folder.
     problems: Vec<String>,
+    /// Why the last commit could not be written; null if it could.
+    unwritten: Option<String>,
+    /// How many agents want a turn and can't have it.
+    troubled: u64,
+    /// The first of them.
+    #[schema(max_items = 16)]
+    troubles: Vec<Trouble>,
+}
+
+/// Why an agent that wants a turn can't have it, though nobody has stopped it.
+#[derive(ToSchema)]
+pub(crate) struct Trouble {
+    agent: AgentName,
+    why: String,
+    /// In how many milliseconds it is tried again.
+    again_ms: u64,
 }
 
 /// A signed checkpoint of the journal.
