@@ -1,7 +1,7 @@
 //! Clients of a keeper as they are: `lazaret serve` in a process of its own, asked over its socket. Turns per second with one
 //! client and with eight that have an agent each, beside flushes of a file on the same disk. And once more where each of the
 //! keeper's flushes takes a millisecond longer: on a disk that flushes in a tenth of one, two processors are what clients wait for,
-//! and what they gain by sharing flushes hardly shows.
+//! and what they gain by sharing flushes hardly shows. How much that can be at most is printed too.
 //!
 //! `cargo bench -p lazaret` prints it. What a keeper does without its socket is in `cargo bench -p lazaret-host -- clients`.
 
@@ -126,6 +126,13 @@ impl Station {
     }
 }
 
+/// Some microseconds of work that waits for nothing.
+fn compute(seed: &mut u64) {
+    for _ in 0..10_000 {
+        *seed = std::hint::black_box(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) ^ (*seed >> 33));
+    }
+}
+
 /// The command, where a flush takes a millisecond longer.
 fn slowly(root: &Path) -> Command {
     let inject = ["-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fdatasync"];
@@ -140,7 +147,9 @@ fn main() {
     let raw = |number| Raw::new(&station.dir.path().join(format!("raw-{number}")), FLUSHED);
     let mut raws: Vec<Raw> = (0..CLIENTS).map(raw).collect();
     let (mut one, mut eight, mut raw_one, mut raw_eight) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut processors = Vec::new();
     for _ in 0..ROUNDS {
+        processors.push(rate(&mut [0; CLIENTS], compute) / rate(&mut [0], compute));
         one.push(station.turns(1));
         raw_one.push(rate(&mut raws[..1], Raw::flush));
         eight.push(station.turns(CLIENTS));
@@ -151,6 +160,14 @@ fn main() {
     print("1 client", one, ("1 thread", raw_one));
     print("8 clients", eight, ("8 threads, a file each", raw_eight));
     println!("  8 clients: {:.2} times the turns of 1 client (target at least 3)", eight.turns / one.turns);
+    // What can be had at most: a processor of a virtual machine may be half of one that does two things at a time.
+    let processors = middle(processors, |times| *times);
+    let busy = one.turns * (one.keeper + one.clients).as_secs_f64();
+    println!(
+        "  8 threads that only compute do {processors:.2} times what one does, and 1 client keeps {busy:.2} of one busy: at what a \
+         turn costs it, no more than {:.2} times its turns can be made here",
+        processors / busy
+    );
     drop(station);
     let mut station = Station::open(true);
     let (mut one, mut eight) = (Vec::new(), Vec::new());

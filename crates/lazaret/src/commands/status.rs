@@ -40,7 +40,11 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let in_force = InForce::read(&root);
     let is_revoked = |row: &&AgentRow| in_force.revoked(&row.agent, row.revoked.as_ref()).is_some();
     let revoked = agents.iter().filter(is_revoked).count() as u64;
-    let keeper = keepers_word(&root)?;
+    // Whoever can't ask the keeper can still read what is on disk.
+    let (keeper, unheard) = match keepers_word(&root) {
+        Ok(keeper) => (keeper, None),
+        Err(why) => (None, Some(why.to_string())),
+    };
     let in_doubt = agents.iter().filter(|row| row.state == AgentState::InDoubt).count() as u64;
     ui.json(&json!({
         "agents": agents.len(), "in_doubt": in_doubt, "revoked": revoked, "journal": reader.journal_len()?,
@@ -48,7 +52,7 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         "problems": rules.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "switches": stopped, "pending": pending.len(), "questions": asked.questions, "effects": asked.effects,
         "questions_per_hundred_effects": asked.per_thousand() as f64 / 10.0, "near_cap": near_json,
-        "unwritten": keeper.as_ref().and_then(|status| status.unwritten.clone()),
+        "unheard": unheard, "unwritten": keeper.as_ref().and_then(|status| status.unwritten.clone()),
         "troubled": keeper.as_ref().map_or(0, |status| status.troubled),
         "troubles": keeper.as_ref().map_or(&[][..], |status| &status.troubles),
     }));
@@ -61,6 +65,9 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     if revoked > 0 {
         let line = format!("{} revoked: `lazaret trust list` names them", grouped(revoked));
         field(ui, Some(Tone::Bad), "", &line);
+    }
+    if let Some(why) = &unheard {
+        field(ui, Some(Tone::Bad), "keeper", &format!("it can't be asked: {}", shown::text(why)));
     }
     keeper.iter().for_each(|status| show_troubles(status, ui));
     if let Some(everybody) = in_force.everybody() {

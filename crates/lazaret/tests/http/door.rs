@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::scene::Scene;
+use crate::station;
 
 #[test]
 fn only_our_own_names_and_pages_are_answered() {
@@ -187,6 +188,21 @@ fn connections_are_counted_and_one_too_many_is_told_so() {
         open.push(stream);
         None
     });
+    // However many more there are, they are told, and the keeper is well: somebody known is answered on the socket.
+    station::raise_files();
+    let mut told = 0;
+    while open.len() < 10_000 {
+        open.push(scene.connect());
+    }
+    for stream in &mut open[300..] {
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        told += u32::from(answer.contains("\"too-many\""));
+    }
+    // Places of those that say nothing are free again after a while, and somebody gets them.
+    station::say(&format!("10000 connections over HTTP: {told} of the last 9700 told that there is no room"));
+    assert!(told > 8_000, "{told}");
+    station::done(&mut scene.command(&["agent", "send", "a", "add 1"]));
     drop(open);
     super::scene::until("there is room again", || (scene.get("/v1/health").status == 200).then_some(()));
 }

@@ -20,6 +20,7 @@ fn ten_thousand_connections_leave_the_keeper_well() {
     let mut keeper = scene.serve();
     scene.agent("a");
     let before = resident(keeper.child.id());
+    station::raise_files();
     let count = station::number("LAZARET_CONNECTIONS", 10_000) as usize;
     let mut held = Vec::with_capacity(count);
     let ((), took) = timed(|| held.extend((0..count).map(|_| scene.connect())));

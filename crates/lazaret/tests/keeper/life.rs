@@ -80,6 +80,13 @@ fn a_token_from_the_environment_is_the_token() {
     let wrong = scene.command(&["journal", "checkpoint"]).env("LAZARET_IPC_TOKEN", other).output().unwrap();
     let text = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert!(!wrong.status.success() && text.contains("the token is wrong") && !text.contains(other), "{text}");
+    // What is on disk can be looked at all the same.
+    let status = scene.command(&["status"]).env("LAZARET_IPC_TOKEN", other).output().unwrap();
+    let text = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(
+        status.status.success() && text.contains("keeper     it can't be asked: ") && text.contains("questions  none"),
+        "{text}"
+    );
     let stop = scene.command(&["stop"]).env("LAZARET_IPC_TOKEN", token).output().unwrap();
     assert!(stop.status.success());
     assert_eq!(keeper.end(), Some(0));

@@ -82,6 +82,15 @@ pub(crate) fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name}=`{text}` is not a number")))
 }
 
+/// Has this process open as many files as it may: ten thousand connections are more than is usual.
+pub(crate) fn raise_files() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(u64::MAX);
+    assert!(wanted > 12_000, "this needs more open files than the {wanted} that the system allows: `ulimit -Hn 20000`");
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum one may");
+}
+
 /// Past the test harness's capture: the figure is what such a test is run for.
 pub(crate) fn say(line: &str) {
     use std::io::Write as _;
