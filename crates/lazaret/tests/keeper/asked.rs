@@ -182,11 +182,11 @@ fn a_schedule_is_removed_when_somebody_says_yes_to_it() {
     scene.done(&["schedule", "add", "a", "often", "--every", "1d", "add 1"]);
     let remove = ["schedule", "rm", "a", "often"];
     for answer in ["n", "", "Y?"] {
-        let (text, code) = typed(&scene, ("Remove it?", answer), &remove);
+        let (text, code) = typed(&scene, ("[n]o > ", answer), &remove);
         assert!(text.contains("often of a, every 1d: add 1") && text.contains("nothing was removed"), "{text}");
         assert_eq!((code, scene.json(&["schedule", "list"]).as_array().unwrap().len()), (Some(1), 1), "{text}");
     }
-    let (text, code) = typed(&scene, ("Remove it?", "y"), &remove);
+    let (text, code) = typed(&scene, ("[n]o > ", "y"), &remove);
     // The first word has a colour here.
     assert!(code == Some(0) && text.contains("removed") && text.contains(" often of a\r"), "{text}");
     assert_eq!(scene.json(&["schedule", "list"]).as_array().unwrap().len(), 0);
@@ -202,7 +202,7 @@ fn whoever_sits_at_the_terminal_is_asked_what_the_keeper_asks() {
     let rule =
         "@id(\"look\") @requireApproval(\"Look.\") permit(principal, action == Action::\"storage.set\", resource);";
     std::fs::write(scene.root.join("policy/asks.cedar"), rule).unwrap();
-    let (text, code) = typed(&scene, ("May it?", "y"), &["agent", "send", "a", "add 5"]);
+    let (text, code) = typed(&scene, ("[n]o > ", "y"), &["agent", "send", "a", "add 5"]);
     assert!(code == Some(0) && text.contains("effect      storage.set"), "{text}");
     assert!(text.contains("May it? [y]es, once; [n]o") && text.contains("total=5 count=1"), "{text}");
     scene.done(&["stop"]);
