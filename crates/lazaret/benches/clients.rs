@@ -126,11 +126,13 @@ impl Station {
     }
 }
 
-/// Some microseconds of work that waits for nothing.
+/// Some microseconds of work that waits for nothing. What many do at once lies far apart.
 fn compute(seed: &mut u64) {
+    let mut number = *seed;
     for _ in 0..10_000 {
-        *seed = std::hint::black_box(seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) ^ (*seed >> 33));
+        number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1) ^ (number >> 33));
     }
+    *seed = number;
 }
 
 /// The command, where a flush takes a millisecond longer.
