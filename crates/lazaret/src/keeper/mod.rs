@@ -149,19 +149,20 @@ async fn look_at_files(shared: Arc<Shared>) {
 async fn look_for_trouble(shared: Arc<Shared>) {
     let mut ticks = tokio::time::interval(LOOK_AT_FILES);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut known = None;
+    let mut known = false;
     loop {
         ticks.tick().await;
         let troubles = shared.keeper.supervisor().map(|supervisor| supervisor.status().troubles).unwrap_or_default();
+        // What is the matter may alternate while it lasts: the log tells of the first.
         let first = troubles.iter().next().map(|(agent, (why, _))| (agent.clone(), shown::text(why)));
-        if first == known {
+        if first.is_some() == known {
             continue;
         }
         match &first {
             Some((agent, why)) => warn!(%agent, why, agents = troubles.len(), "agents want a turn and can't have it"),
             None => info!("agents take their turns again"),
         }
-        known = first;
+        known = first.is_some();
     }
 }
 
