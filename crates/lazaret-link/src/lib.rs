@@ -26,7 +26,7 @@ pub use hidden::Hidden;
 pub use place::{Place, SOCKET, TOKEN, socket};
 pub use reply::{AgentView, Checkpoint, Health, Recovered, Replayed, Reply, Status, Taken, Trouble, Verdict};
 pub use request::{
-    AgentRequest, BudgetRequest, JournalRequest, KillRequest, NewAgent, Request, RunRequest, ScheduleRequest,
+    AgentRequest, BudgetRequest, JournalRequest, KillRequest, Line, NewAgent, Request, RunRequest, ScheduleRequest,
     TrustRequest, TurnsRequest,
 };
 pub use session::{Ask, Call, Hello, Said, Session, Step, Ticket};

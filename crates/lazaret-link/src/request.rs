@@ -49,16 +49,41 @@ pub enum Request {
     Secret(SecretRequest),
 }
 
+/// Where a request waits while many are being answered, so that none waits behind those that take longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Line {
+    /// Nowhere: it is answered at once, to anybody.
+    Open,
+    /// What stops something, and how things stand.
+    Urgent,
+    /// What looks at something or changes it.
+    Short,
+    /// Turns, and what reads many of them or runs them again.
+    Turns,
+}
+
 impl Request {
     /// Whether it is answered to anybody who can connect.
     pub fn is_open(&self) -> bool {
-        matches!(self, Self::Ping | Self::Health)
+        self.line() == Line::Open
     }
 
-    /// Whether it must not wait in line behind turns.
+    /// In which line it waits.
+    pub fn line(&self) -> Line {
+        match self {
+            Self::Ping | Self::Health => Line::Open,
+            Self::Record | Self::Stop { .. } | Self::Kill(_) | Self::Trust(_) | Self::Status => Line::Urgent,
+            Self::Vault(VaultRequest::Lock) => Line::Urgent,
+            Self::Agent(request) if request.is_turn() => Line::Turns,
+            Self::Run(_) | Self::Turns(_) => Line::Turns,
+            Self::Problems | Self::Agent(_) | Self::Budget(_) | Self::Schedule(_) => Line::Short,
+            Self::Journal(_) | Self::Vault(_) | Self::Secret(_) => Line::Short,
+        }
+    }
+
+    /// Whether a keeper that stops still answers it.
     pub fn is_urgent(&self) -> bool {
-        let lock = matches!(self, Self::Vault(VaultRequest::Lock));
-        lock || matches!(self, Self::Record | Self::Stop { .. } | Self::Kill(_) | Self::Trust(_) | Self::Status)
+        self.line() == Line::Urgent
     }
 
     /// Whether a passphrase or a value may be in it, so that what it was read from has to be wiped.
@@ -198,6 +223,11 @@ pub enum AgentRequest {
 }
 
 impl AgentRequest {
+    /// Whether it takes as long as a guest thinks, or a person.
+    fn is_turn(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Deliver | Self::SimulateCrash { .. })
+    }
+
     fn name(&self) -> &'static str {
         match self {
             Self::Create(_) => "agent.create",

@@ -17,6 +17,7 @@ mod station;
 mod keeper {
     mod asked;
     mod crash;
+    mod crowded;
     mod deaf;
     mod flood;
     mod full;

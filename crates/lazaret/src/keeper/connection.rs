@@ -242,8 +242,11 @@ impl Connection {
                 Step::Ask(ask) if ask.request.is_open() || ask.ticket.is_plain() => {
                     let shared = &self.porter.shared;
                     let _begun = shared.begin();
-                    let place = self.porter.handle.block_on(shared.place(&ask.request));
-                    if !self.say(self.answer(*ask, place)) {
+                    let answer = match self.porter.handle.block_on(shared.place(&ask.request)) {
+                        Ok(place) => self.answer(*ask, place),
+                        Err(fault) => ask.ticket.say(Err(fault)),
+                    };
+                    if !self.say(answer) {
                         return Err(());
                     }
                 }
@@ -271,7 +274,10 @@ impl Connection {
             let Duty { ask, held } = duty;
             let place = connection.porter.shared.place(&ask.request).await;
             tokio::task::spawn_blocking(move || {
-                let answer = connection.answer(ask, place);
+                let answer = match place {
+                    Ok(place) => connection.answer(ask, place),
+                    Err(fault) => ask.ticket.say(Err(fault)),
+                };
                 connection.outbox.leave(&connection.stream, answer, Some(held));
             });
         });

@@ -5,17 +5,23 @@ use std::time::Duration;
 /// Connections at once. A command has one, for as long as it runs.
 pub(crate) const CONNECTIONS: usize = 256;
 
-/// Requests that are being answered at once. Each may hold a thread for as long as a turn lasts or a person thinks.
-pub(crate) const UNDER_WAY: usize = 256;
+/// Turns that are asked for at once, and readings of many. Each may hold a thread for as long as a guest or a person thinks.
+pub(crate) const TURNS: usize = 256;
 
-/// The same for what must not wait in that line: stops, switches, status.
+/// The same for what doesn't take that long: looks, orders, messages that are left.
+pub(crate) const SHORT: usize = 64;
+
+/// The same for what must not wait in any line: stops, switches, status.
 pub(crate) const URGENT: usize = 32;
+
+/// How long a request waits for room among those that are being answered, before it is told that there is none.
+pub(crate) const STAND: Duration = Duration::from_secs(30);
 
 /// Threads for those who only read: the HTTP interface and its streams.
 pub(crate) const READING: usize = 32;
 
 /// All of them. Each connection may have one thread that reads and one that writes; what waits for room has none.
-pub(crate) const THREADS: usize = 2 * CONNECTIONS + UNDER_WAY + URGENT + READING;
+pub(crate) const THREADS: usize = 2 * CONNECTIONS + TURNS + SHORT + URGENT + READING;
 
 /// Answers that one connection may wait for; after that, nothing more is read from it.
 pub(crate) const IN_FLIGHT: usize = 32;

@@ -1,4 +1,4 @@
-//! What every way into the keeper shares: the keeper, the token, the line that requests wait in, and the end.
+//! What every way into the keeper shares: the keeper, the token, the lines that requests wait in, and the end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lazaret_host::{HostError, Keeper, Surroundings};
-use lazaret_link::{Fault, Reply, Request, Token};
+use lazaret_link::{Fault, Line, Reply, Request, Token};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::limits::{UNDER_WAY, URGENT};
+use super::limits::{SHORT, STAND, TURNS, URGENT};
 use crate::failure::Failure;
 
 /// How far the keeper is.
@@ -83,9 +83,7 @@ pub(crate) struct Shared {
     pub(crate) keeper: Arc<Keeper>,
     pub(crate) token: Token,
     pub(crate) ending: Ending,
-    line: Arc<Semaphore>,
-    /// For those that must not wait behind turns.
-    urgent: Arc<Semaphore>,
+    lines: Lines,
     in_flight: AtomicU64,
 }
 
@@ -98,6 +96,25 @@ impl Drop for InFlight {
     }
 }
 
+/// Room among those that are being answered.
+struct Lines {
+    turns: Arc<Semaphore>,
+    short: Arc<Semaphore>,
+    urgent: Arc<Semaphore>,
+}
+
+impl Lines {
+    /// Where a request of this kind finds room, and for how many there is some. None needs none.
+    fn of(&self, line: Line) -> Option<(&Arc<Semaphore>, usize)> {
+        match line {
+            Line::Open => None,
+            Line::Urgent => Some((&self.urgent, URGENT)),
+            Line::Short => Some((&self.short, SHORT)),
+            Line::Turns => Some((&self.turns, TURNS)),
+        }
+    }
+}
+
 /// Room for a request that is being answered, until it is.
 pub(crate) struct Place {
     _held: Option<OwnedSemaphorePermit>,
@@ -105,8 +122,9 @@ pub(crate) struct Place {
 
 impl Shared {
     pub(crate) fn new(keeper: Arc<Keeper>, token: Token, ending: Ending) -> Arc<Self> {
-        let [line, urgent] = [UNDER_WAY, URGENT].map(|most| Arc::new(Semaphore::new(most)));
-        Arc::new(Self { keeper, token, ending, line, urgent, in_flight: AtomicU64::new(0) })
+        let [turns, short, urgent] = [TURNS, SHORT, URGENT].map(|most| Arc::new(Semaphore::new(most)));
+        let lines = Lines { turns, short, urgent };
+        Arc::new(Self { keeper, token, ending, lines, in_flight: AtomicU64::new(0) })
     }
 
     /// Requests whose answers are not written yet.
@@ -129,7 +147,7 @@ impl Shared {
 
     /// Answers a request of somebody who has shown the token, or one that needs none.
     pub(crate) async fn ask(self: &Arc<Self>, request: Request) -> Result<Reply, Fault> {
-        let place = self.place(&request).await;
+        let place = self.place(&request).await?;
         if request.is_open() {
             // Needs no thread: it is answered even if all are taken.
             return self.answer(request, place);
@@ -139,24 +157,21 @@ impl Shared {
         answered.await.unwrap_or_else(|_| Err(broke()))
     }
 
-    /// Waits until there is room for one more request that is being answered.
-    pub(crate) async fn place(&self, request: &Request) -> Place {
-        match self.place_now(request) {
-            Some(place) => place,
-            None => Place { _held: Arc::clone(self.line_of(request)).acquire_owned().await.ok() },
+    /// Waits until there is room for one more request that is being answered; if there is none for long, that is the answer.
+    pub(crate) async fn place(&self, request: &Request) -> Result<Place, Fault> {
+        let Some((line, most)) = self.lines.of(request.line()) else { return Ok(Place { _held: None }) };
+        match tokio::time::timeout(STAND, Arc::clone(line).acquire_owned()).await {
+            Ok(held) => Ok(Place { _held: held.ok() }),
+            Err(_) => Err(no_room(request, most)),
         }
-    }
-
-    fn line_of(&self, request: &Request) -> &Arc<Semaphore> {
-        if request.is_urgent() { &self.urgent } else { &self.line }
     }
 
     /// Room for one more, if there is some.
     pub(crate) fn place_now(&self, request: &Request) -> Option<Place> {
-        if request.is_open() {
-            return Some(Place { _held: None });
+        match self.lines.of(request.line()) {
+            None => Some(Place { _held: None }),
+            Some((line, _)) => Arc::clone(line).try_acquire_owned().ok().map(|held| Place { _held: Some(held) }),
         }
-        Arc::clone(self.line_of(request)).try_acquire_owned().ok().map(|place| Place { _held: Some(place) })
     }
 
     /// As [`Self::ask`], in the thread that calls, for as long as it takes.
@@ -184,6 +199,17 @@ impl Shared {
         }
         answer
     }
+}
+
+fn no_room(request: &Request, most: usize) -> Fault {
+    let (name, seconds) = (request.name(), STAND.as_secs());
+    let text = format!(
+        "`{name}` was not begun: the keeper has been answering {most} requests of its kind for {seconds} s, as many as it does \
+         at once; ask again later, or revoke or kill what keeps them from their end: `lazaret status` and `lazaret agent list` \
+         are answered meanwhile"
+    );
+    warn!(request = name, most, "no room for a request");
+    Fault::new("busy", &text, Failure::Busy(String::new()).code() as u8)
 }
 
 fn broke() -> Fault {

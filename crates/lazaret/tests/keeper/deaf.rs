@@ -11,7 +11,7 @@ use crate::station;
 const DEAF: usize = 24;
 
 /// A connection that has shown the token.
-fn known(scene: &Scene) -> UnixStream {
+pub(super) fn known(scene: &Scene) -> UnixStream {
     let mut stream = scene.connect();
     let hello = format!("{{\"id\":0,\"hello\":{{\"versions\":[1],\"token\":\"{}\"}}}}\n", scene.token());
     stream.write_all(hello.as_bytes()).unwrap();
