@@ -8,7 +8,7 @@ use lazaret_gate::ledger::Caps;
 use lazaret_gate::record::{AgentCreated, AgentRemoved, Body, CapsSet, EffectClosed, Message, World};
 use lazaret_gate::{AgentId, Blob, Budget, Digest, Grants, Labels, Outcome, Slots};
 use lazaret_guest::State;
-use lazaret_store::{AgentRow, AgentState, Batch, Change};
+use lazaret_store::{AgentRow, AgentState, Batch, Change, StoreError};
 
 use crate::error::HostError;
 use crate::host::{Host, lock};
@@ -33,6 +33,10 @@ impl Host {
     pub fn create(&self, new: NewAgent, component: &[u8]) -> Result<AgentRow, HostError> {
         new.budget.check()?;
         new.caps.check()?;
+        // Said before anything is compiled for it, and before anybody waits for the turn of the one that has it.
+        if self.store.agent(&new.agent)?.is_some() {
+            return Err(StoreError::NameTaken { agent: new.agent }.into());
+        }
         self.preflight(&new.grants)?;
         let program = self.admit(component)?;
         let digest = program.digest();

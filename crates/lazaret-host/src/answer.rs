@@ -33,6 +33,8 @@ pub struct Keeper {
     since: u64,
     under_way: AtomicU64,
     stopping: AtomicBool,
+    /// Changes of rules, switches and revocations that agents were looked at for.
+    heeded: AtomicU64,
     surroundings: Option<Arc<dyn Surroundings>>,
     /// Runs the agents, if this keeper lives long enough for that.
     supervisor: Option<Arc<Supervisor>>,
@@ -50,8 +52,9 @@ impl Drop for UnderWay<'_> {
 impl Keeper {
     /// A keeper that lives no longer than a command.
     pub fn new(host: Arc<Host>) -> Self {
-        let (under_way, stopping) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { host, since: now().moment.wall_ms, under_way, stopping, surroundings: None, supervisor: None }
+        let [under_way, heeded] = [0, host.station.rules.changes()].map(AtomicU64::new);
+        let (since, stopping) = (now().moment.wall_ms, AtomicBool::new(false));
+        Self { host, since, under_way, stopping, heeded, surroundings: None, supervisor: None }
     }
 
     /// A keeper in a process that lives on.

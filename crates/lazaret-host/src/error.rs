@@ -63,6 +63,27 @@ pub enum HostError {
         /// What an operator could do.
         remedy: String,
     },
+    /// A file that says what is stopped can't be written.
+    #[error("nothing was changed: `{file}` can't be written: {why}")]
+    Unsaved {
+        /// Which.
+        file: &'static str,
+        /// What the system said.
+        why: std::io::Error,
+    },
+    /// The same, but whoever has the data root open obeys all the same.
+    #[error(
+        "this is in force in the keeper for as long as it runs, but `{file}` can't be written: {why}; it is written as soon as \
+         that can be done, and until then a keeper that is started anew doesn't know of it{}", acting.as_ref().map_or_else(String::new, |acting| format!("; {acting}"))
+    )]
+    InMemory {
+        /// Which.
+        file: &'static str,
+        /// What the system said.
+        why: std::io::Error,
+        /// What could not be cut off in time, if there is something.
+        acting: Option<Box<HostError>>,
+    },
     /// Who is revoked can't be read or changed.
     #[error(
         "{0}; mend the file, or remove it: then those stay revoked of whom the journal says so, and `lazaret trust revoke` \
@@ -241,6 +262,19 @@ pub enum HostError {
     /// The journal can't be written.
     #[error("the turn was not taken: {0}")]
     Unwritten(String),
+    /// The journal can't be written, and the turn had begun: what it has done so far is on disk.
+    #[error(
+        "turn {turn} of `{agent}` was begun and can't be recorded to its end: {why}; what it has done so far is on disk, and \
+         it is taken up from there before anything else, so don't send the message again"
+    )]
+    Begun {
+        /// Whose.
+        agent: AgentId,
+        /// Which.
+        turn: u64,
+        /// What is the matter.
+        why: String,
+    },
     /// More waits for an agent than may.
     #[error(
         "the message to `{agent}` was not taken: {why}; send it again when the agent has answered some of what waits"

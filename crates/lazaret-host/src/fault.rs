@@ -1,5 +1,7 @@
 //! The names of errors, for programs. They stay the same from release to release.
 
+use std::io::ErrorKind;
+
 use lazaret_store::vault::VaultError;
 use lazaret_store::{StoreError, Unscheduled};
 
@@ -42,6 +44,10 @@ impl HostError {
             Self::NotInDoubt(_) => "not-in-doubt",
             Self::InputTooLarge { .. } | Self::TooLong { .. } | Self::Wordy { .. } => "input-too-large",
             Self::Unwritten(_) => "unwritten",
+            Self::Begun { .. } => "begun",
+            Self::InMemory { .. } => "unsaved",
+            Self::Unsaved { why, .. } if why.kind() == ErrorKind::StorageFull => "disk-full",
+            Self::Unsaved { .. } => "file",
             Self::Spent(_) => "spent",
             Self::Halted(_) => "halted",
             Self::Unresumable { .. } => "unresumable",

@@ -81,6 +81,9 @@ pub(crate) const SEAT_FOR: Duration = Duration::from_millis(8);
 /// Turns that begin or come back, before one that gave way has its next stretch.
 pub(crate) const FRESH_IN_A_ROW: usize = 4;
 
+/// Who waits for an agent that pauses for longer is told so, and waits no more: its message is kept.
+pub(crate) const LONG_PAUSE_MS: u64 = 5_000;
+
 /// A thread that had nothing to do for so long ends.
 pub(crate) const IDLE_THREAD_MS: u64 = 10_000;
 
@@ -96,6 +99,18 @@ pub(crate) const SETTLE_MS: u64 = 10_000;
 
 /// The wall clock may be set: it is looked at again after this, however far off the next schedule is.
 pub(crate) const CLOCK_LOOK_MS: u64 = 60_000;
+
+/// Schedules that are taken up at once: what each has missed is counted meanwhile, and whoever sends a message waits.
+pub(crate) const DUE_AT_ONCE: usize = 16;
+
+/// The clock looks more often than this, or it stands and somebody should start the keeper anew.
+pub(crate) const CLOCK_STANDS_MS: u64 = 300_000;
+
+/// If it fails, it tries again after this: what made it fail may last.
+pub(crate) const CLOCK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How often an agent's row is read again if others change it at that very moment.
+pub(crate) const ROW_LOOKS: usize = 4;
 
 /// Changed pages up to which a turn's memory is tidied up while the disk works: that takes less time than the disk does, so
 /// nobody whose turn is in the same commit waits for it.

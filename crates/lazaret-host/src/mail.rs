@@ -37,6 +37,8 @@ impl Host {
         let mut slot = lock(&slot);
         self.running()?;
         let row = self.known(agent)?;
+        // Its mail waits: whoever ordered the turn may not have heard of it yet.
+        self.trusted(&row)?;
         if let (AgentState::Asleep, Some(turn)) = (row.state, row.unfinished) {
             let message = self.cut_off(agent, turn)?.message;
             return self.resume(agent, turn).map(|turn| Some((message, turn)));

@@ -166,6 +166,16 @@ impl Station {
         // Looked at before anything is waited for: whoever acts later sees what is seen here.
         let all = self.rules.switches().all.is_some();
         let stopped = |agent: &AgentId| all || self.rules.standing(agent, (None, None)).0.is_some();
+        self.settle_all(stopped)
+    }
+
+    /// The same of one agent.
+    pub(crate) fn settle_of(&self, agent: &AgentId) -> Result<(), HostError> {
+        let is_stopped = self.stop(agent).is_some();
+        self.settle_all(|other| is_stopped && other == agent)
+    }
+
+    fn settle_all(&self, stopped: impl Fn(&AgentId) -> bool) -> Result<(), HostError> {
         let agents = self.acts.settle(stopped, Duration::from_millis(SETTLE_MS));
         if agents.is_empty() { Ok(()) } else { Err(HostError::StillActing { agents }) }
     }

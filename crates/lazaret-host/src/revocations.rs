@@ -19,7 +19,7 @@ use crate::files;
 use crate::switchboard::lock_file;
 
 /// Who is revoked.
-const FILE: &str = "revocations.json";
+pub(crate) const FILE: &str = "revocations.json";
 
 /// Whoever changes it holds this: of two that revoke at once, none must be lost.
 const LOCK: &str = "revocations.lock";
@@ -27,7 +27,8 @@ const LOCK: &str = "revocations.lock";
 /// Bytes of the file: room for every agent of a large host.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// Events that the file keeps, until a process that has the data root open has put them on record.
+/// Events that the file keeps, until a process that has the data root open has put them on record; and all of the last
+/// change, however many those are.
 const MAX_EVENTS: usize = 64;
 
 /// The file.
@@ -77,14 +78,24 @@ impl Register {
         Ok(register)
     }
 
-    fn apply(&mut self, event: &TrustEvent) {
+    fn apply(&mut self, events: &[TrustEvent]) {
         let mut now =
             Revocations { revoked: std::mem::take(&mut self.revoked), bases: std::mem::take(&mut self.bases) };
-        now.apply(event);
+        events.iter().for_each(|event| now.apply(event));
         (self.revoked, self.bases) = (now.revoked, now.bases);
-        self.events.push(event.clone());
-        let old = self.events.len().saturating_sub(MAX_EVENTS);
+        self.events.extend_from_slice(events);
+    }
+
+    /// Forgets the oldest events, but none of the last so many.
+    fn forget_old(&mut self, last: usize) {
+        let old = self.events.len().saturating_sub(MAX_EVENTS.max(last));
         self.events.drain(..old);
+    }
+
+    /// Whether somebody has restored an agent since then.
+    fn is_restored_since(&self, agent: &AgentId, at: u64) -> bool {
+        let restored = |event: &TrustEvent| event.change == TrustChange::Restored && event.at >= at;
+        self.events.iter().any(|event| event.agent == *agent && restored(event))
     }
 
     /// Everybody whom it speaks of.
@@ -96,7 +107,13 @@ impl Register {
     fn since(&self, before: &Self) -> Vec<TrustEvent> {
         let last = before.events.last();
         let known = last.map_or(Some(0), |last| self.events.iter().rposition(|event| event == last).map(|at| at + 1));
-        let mut events = known.map_or_else(Vec::new, |known| self.events[known..].to_vec());
+        // If the last one that is known has made room for others, those that aren't known are newer.
+        let unknown = || {
+            let known: BTreeMap<_, _> = before.events.iter().map(|event| (of(event), event)).collect();
+            let is_new = |event: &&TrustEvent| known.get(&of(event)) != Some(event);
+            self.events.iter().filter(is_new).cloned().collect()
+        };
+        let mut events = known.map_or_else(unknown, |known| self.events[known..].to_vec());
         let mut was = Revocations { revoked: before.revoked.clone(), bases: before.bases.clone() };
         events.iter().for_each(|event| was.apply(event));
         events.extend(self.differences(&was));
@@ -115,6 +132,11 @@ impl Register {
     }
 }
 
+/// Tells nearly all events apart.
+fn of(event: &TrustEvent) -> (&AgentId, u64, &str) {
+    (&event.agent, event.at, event.change.name())
+}
+
 /// What somebody did by changing the file.
 fn by_hand(agent: &AgentId, change: TrustChange, score: Score) -> TrustEvent {
     let at = crate::asking::now().moment.wall_ms;
@@ -123,12 +145,15 @@ fn by_hand(agent: &AgentId, change: TrustChange, score: Score) -> TrustEvent {
 }
 
 /// What is in force.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct InForce {
     /// The file, as it last could be read; none if there never was one.
-    register: Option<Register>,
+    register: Option<Arc<Register>>,
     /// Why everybody counts as revoked.
     everybody: Option<Revoked>,
+    /// Revocations that the file can't be made to say yet: a full disk is no reason to go on. They get into the journal by way
+    /// of the file, like all others, so that it never says what a restart forgets.
+    held: BTreeMap<AgentId, Revoked>,
 }
 
 impl InForce {
@@ -143,7 +168,7 @@ impl InForce {
         self.everybody = None;
         match reading {
             Reading::Absent => {}
-            Reading::Whole(register) => self.register = Some(*register),
+            Reading::Whole(register) => self.register = Some(Arc::new(*register)),
             Reading::Damaged(why) => {
                 let reason = format!("{why}, and until it is mended or removed every agent counts as revoked");
                 self.everybody = Some(Revoked::by_host(reason));
@@ -158,11 +183,25 @@ impl InForce {
 
     /// Whether an agent is revoked. `recorded` is what its row says.
     pub fn revoked(&self, agent: &AgentId, recorded: Option<&Revoked>) -> Option<Revoked> {
-        match (&self.everybody, &self.register) {
-            (Some(everybody), _) => Some(everybody.clone()),
-            (None, Some(register)) => register.revoked.get(agent).cloned(),
-            (None, None) => recorded.cloned(),
-        }
+        let written = match (&self.everybody, &self.register) {
+            (Some(everybody), _) => Some(everybody),
+            (None, Some(register)) => register.revoked.get(agent),
+            (None, None) => recorded,
+        };
+        written.or_else(|| self.held.get(agent)).cloned()
+    }
+
+    /// The same, with those whom a keeper holds revoked without the file, of whom it has told no more than the names.
+    pub fn held_by_keeper(mut self, agents: Vec<AgentId>) -> Self {
+        let reason = format!("in force in the keeper, which can't write `{FILE}`");
+        let held = Revoked { by: "somebody".to_owned(), at: 0, reason };
+        self.held.extend(agents.into_iter().map(|agent| (agent, held.clone())));
+        self
+    }
+
+    /// Those who are revoked though the file doesn't say so.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &AgentId> {
+        self.held.keys()
     }
 
     /// The base score that was set for an agent. `recorded` is what its row says.
@@ -185,14 +224,15 @@ pub(crate) type Standing = (Option<Revoked>, Option<Score>);
 /// What is in force in a process that has the data root open, and what of it isn't in the journal yet.
 pub(crate) struct Roll {
     root: PathBuf,
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
     pub(crate) now: InForce,
     pub(crate) news: Vec<TrustEvent>,
 }
 
 impl Roll {
     pub(crate) fn open(root: &Path, store: Arc<Store>) -> Self {
-        let mut roll = Self { root: root.to_owned(), store, now: InForce::default(), news: Vec::new() };
+        let (now, news) = (InForce::default(), Vec::new());
+        let mut roll = Self { root: root.to_owned(), store, now, news };
         roll.read();
         roll
     }
@@ -202,17 +242,29 @@ impl Roll {
         (self.now.revoked(agent, recorded.0), self.now.base(agent, recorded.1))
     }
 
-    /// Reads the file again.
-    pub(crate) fn read(&mut self) {
+    /// Reads the file again; whether something has happened.
+    pub(crate) fn read(&mut self) -> bool {
         let reading = Register::read(&self.root);
+        let was_damaged = self.now.everybody.is_some();
+        let mut events = Vec::new();
         if let Reading::Whole(register) = &reading {
-            let events = match &self.now.register {
+            events = match &self.now.register {
                 Some(before) => register.since(before),
                 None => self.unrecorded(register),
             };
-            events.into_iter().for_each(|event| self.tell(event));
+            let restored = |event: &TrustEvent| event.change == TrustChange::Restored;
+            events.iter().filter(|event| restored(event)).for_each(|event| drop(self.now.held.remove(&event.agent)));
+            self.now.held.retain(|agent, _| !register.revoked.contains_key(agent));
         }
         self.now.take(reading);
+        let is_news = !events.is_empty() || was_damaged != self.now.everybody.is_some();
+        events.into_iter().for_each(|event| self.tell(event));
+        is_news
+    }
+
+    /// Revokes an agent, though the file can't be written.
+    pub(crate) fn hold(&mut self, agent: &AgentId, revoked: Revoked) {
+        self.now.held.entry(agent.clone()).or_insert(revoked);
     }
 
     /// What the journal doesn't have of a file that is read for the first time.
@@ -304,18 +356,42 @@ pub fn is_told(reader: &Reader, row: &AgentRow) -> Result<bool, HostError> {
 
 /// Revokes, restores or sets scores, whoever has the data root open. It is on disk, and in force, when this returns.
 pub fn change_trust(root: &Path, reader: &Reader, events: &[TrustEvent]) -> Result<(), HostError> {
+    change(root, reader, |_| events.to_vec())
+}
+
+/// Has the file say who is revoked, which it could not be made to before; but of those whom somebody has restored meanwhile.
+pub(crate) fn save(root: &Path, reader: &Reader, in_force: &InForce) -> Result<(), HostError> {
+    change(root, reader, |register| {
+        let is_due = |(agent, revoked): &(&AgentId, &Revoked)| {
+            !register.revoked.contains_key(*agent) && !register.is_restored_since(agent, revoked.at)
+        };
+        in_force.held.iter().filter(is_due).map(|(agent, revoked)| TrustEvent::revoked(agent, revoked)).collect()
+    })
+}
+
+/// Changes the file by what is to happen, seeing how it is.
+fn change(root: &Path, reader: &Reader, happens: impl FnOnce(&Register) -> Vec<TrustEvent>) -> Result<(), HostError> {
     let wrong = |why: String| HostError::Revocations(why);
-    let _alone = lock_file(&root.join(LOCK)).map_err(|why| wrong(format!("`{LOCK}`: {why}")))?;
+    let unsaved = |file: &'static str| move |why: std::io::Error| HostError::Unsaved { file, why };
+    let _alone = lock_file(&root.join(LOCK)).map_err(unsaved(LOCK))?;
     let mut register = match Register::read(root) {
         Reading::Whole(register) => *register,
         // Whom the journal says to be revoked stays so.
         Reading::Absent => Register::of_journal(reader)?,
         Reading::Damaged(why) => return Err(wrong(why)),
     };
-    events.iter().for_each(|event| register.apply(event));
-    let bytes = serde_json::to_vec_pretty(&register).map_err(|why| wrong(why.to_string()))?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(wrong(format!("`{FILE}` would be larger than {MAX_BYTES} bytes")));
+    let events = happens(&register);
+    if events.is_empty() {
+        return Ok(());
     }
-    files::write(&root.join(FILE), &bytes).map_err(|why| wrong(format!("`{FILE}`: {why}")))
+    register.apply(&events);
+    // All of them are kept, so that it is told of each who did it and why; but not at the price that nothing is done.
+    for most in [events.len(), 0] {
+        register.forget_old(most);
+        let bytes = serde_json::to_vec_pretty(&register).map_err(|why| wrong(why.to_string()))?;
+        if bytes.len() as u64 <= MAX_BYTES {
+            return files::write(&root.join(FILE), &bytes).map_err(unsaved(FILE));
+        }
+    }
+    Err(wrong(format!("`{FILE}` would be larger than {MAX_BYTES} bytes")))
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use lazaret_gate::halted::Halted;
-use lazaret_gate::ledger::{SwitchEvent, Switches};
+use lazaret_gate::ledger::{Change, Switch, SwitchEvent, Switches};
 use lazaret_gate::policy::{self, Place, Problem};
 use lazaret_gate::trust::{Revoked, RevokedAgent, Score, TrustEvent};
 use lazaret_gate::{AgentId, Digest, Effect, Rulebook, stages};
@@ -18,8 +19,8 @@ use crate::books;
 use crate::error::HostError;
 use crate::files;
 use crate::host::lock;
-use crate::revocations::{Roll, Standing};
-use crate::switchboard::Board;
+use crate::revocations::{self, InForce, Roll, Standing};
+use crate::switchboard::{Board, save_switch};
 
 /// The folder of the operator's rules.
 const FOLDER: &str = "policy";
@@ -27,10 +28,21 @@ const FOLDER: &str = "policy";
 /// Files in the folder that are read at all.
 const MAX_FILES: usize = policy::MAX_FILES + 3;
 
+/// What happens to files when they are changed.
+const CHANGED: inotify::WatchFlags = inotify::WatchFlags::MOVED_TO
+    .union(inotify::WatchFlags::MOVED_FROM)
+    .union(inotify::WatchFlags::CLOSE_WRITE)
+    .union(inotify::WatchFlags::DELETE);
+
+/// What the kernel gives for a descriptor where events got lost.
+const LOST: i32 = -1;
+
 /// Tells of changes, and which of its descriptors is the data root's own.
 struct Watch {
     events: OwnedFd,
     root: i32,
+    /// The policy folder itself is watched. It isn't while another one is put in its place.
+    folder: AtomicBool,
 }
 
 /// The rules and switches in force.
@@ -55,8 +67,13 @@ struct State {
     fresh: bool,
     /// Nor is this.
     events: Vec<SwitchEvent>,
+    /// Switches that are thrown, and that their file can't be made to say yet: a full disk is no reason to go on. They get into
+    /// the journal by way of the file, like all others, so that it never says what a restart forgets.
+    held: Switches,
     /// Who is revoked.
     roll: Roll,
+    /// Counts what has happened to all of these.
+    changes: u64,
 }
 
 /// What happened to the rules and isn't in the journal yet.
@@ -97,7 +114,9 @@ impl Rules {
             last: switched,
             problems: Vec::new(),
             events: Vec::new(),
+            held: Switches::default(),
             roll: Roll::open(root, store),
+            changes: 0,
         };
         let rules = Self { root: root.to_owned(), watch, state: Mutex::new(state) };
         let mut state = lock(&rules.state);
@@ -113,7 +132,7 @@ impl Rules {
     pub(crate) fn now(&self) -> (Arc<Rulebook>, Switches) {
         let mut state = self.looked();
         state.need_book();
-        (state.book.clone(), state.switches.clone())
+        (state.book.clone(), state.thrown())
     }
 
     /// The same, and how an agent stands at that very moment: see [`Self::standing`].
@@ -121,21 +140,32 @@ impl Rules {
         let mut state = self.looked();
         state.need_book();
         let standing = state.roll.standing(agent, (None, base));
-        (state.book.clone(), state.switches.clone(), standing)
+        (state.book.clone(), state.thrown(), standing)
     }
 
     /// The switches at this moment.
     pub(crate) fn switches(&self) -> Switches {
-        self.looked().switches.clone()
+        self.looked().thrown()
+    }
+
+    /// Who is revoked at this moment.
+    pub(crate) fn in_force(&self) -> InForce {
+        self.looked().roll.now.clone()
+    }
+
+    /// How many changes of rules, switches and revocations were seen, one at this moment included.
+    pub(crate) fn changes(&self) -> u64 {
+        self.looked().changes
     }
 
     fn looked(&self) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
         if self.stirred() {
             state.need_book();
-            self.read_rules(&mut state);
-            self.read_switches(&mut state);
-            state.roll.read();
+            let rules = self.read_rules(&mut state);
+            let switches = self.read_switches(&mut state);
+            let roll = state.roll.read();
+            state.changes += u64::from(rules || switches || roll);
         }
         state
     }
@@ -144,7 +174,7 @@ impl Rules {
     pub(crate) fn halted(&self, agent: &AgentId, effect: &Effect) -> Option<Halted> {
         let mut state = self.looked();
         state.need_book();
-        if let Err(killed) = stages::killed(effect, &state.switches, &state.book) {
+        if let Err(killed) = stages::killed(effect, &state.thrown(), &state.book) {
             return Some(Halted::Killed(killed));
         }
         let revoked = state.roll.now.revoked(agent, None)?;
@@ -173,6 +203,36 @@ impl Rules {
         state.book.clone()
     }
 
+    /// Throws a switch, though its file can't be written. That is tried again by [`Self::save`].
+    pub(crate) fn hold_switch(&self, event: &SwitchEvent) {
+        let mut state = self.looked();
+        state.held.apply(event);
+        state.changes += 1;
+    }
+
+    /// Revokes an agent, though the file can't be written. That is tried again by [`Self::save`].
+    pub(crate) fn hold_revocation(&self, agent: &AgentId, revoked: Revoked) {
+        let mut state = self.looked();
+        state.roll.hold(agent, revoked);
+        state.changes += 1;
+    }
+
+    /// Has the files say what is in force and could not be written before. Whatever they say then is read from there.
+    pub(crate) fn save(&self) {
+        let state = lock(&self.state);
+        let (held, roll) = (state.held.clone(), state.roll.now.clone());
+        let store = Arc::clone(&state.roll.store);
+        // The disk may be slow, and everybody who acts looks here.
+        drop(state);
+        for switch in [Switch::Spend, Switch::All] {
+            // What can't be written is tried again.
+            let _ = held.thrown(switch).map(|thrown| save_switch(&self.root, switch, thrown));
+        }
+        if roll.held().next().is_some() {
+            let _ = revocations::save(&self.root, &store, &roll);
+        }
+    }
+
     /// What isn't in the journal yet. Whoever takes it puts it there, or gives it back.
     pub(crate) fn news(&self) -> News {
         let mut state = lock(&self.state);
@@ -196,45 +256,72 @@ impl Rules {
     /// Whether anything changed since the last look.
     fn stirred(&self) -> bool {
         let Some(watch) = &self.watch else { return true };
+        let unwatched = !watch.folder.load(Ordering::Relaxed);
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let mut events = inotify::Reader::new(&watch.events, &mut buffer);
-        let mut stirred = false;
+        let (mut stirred, mut replaced) = (unwatched, unwatched);
         while let Ok(event) = events.next() {
             // The store's own files are of no interest. Where events got lost, anything may have changed.
             let name = event.file_name().map(std::ffi::CStr::to_bytes).unwrap_or_default();
             stirred |= event.wd() != watch.root || !name.starts_with(b"lazaret.");
+            replaced |= event.wd() == watch.root && name == FOLDER.as_bytes() || event.wd() == LOST;
+        }
+        if replaced {
+            // Before it is read: what is changed after that is told.
+            let watched = watch_folder(&watch.events, &self.root);
+            watch.folder.store(watched.is_ok(), Ordering::Relaxed);
         }
         stirred
     }
 
-    /// Rules that can't be read leave those in force that were.
-    fn read_rules(&self, state: &mut State) {
+    /// Rules that can't be read leave those in force that were. Tells whether something has happened.
+    fn read_rules(&self, state: &mut State) -> bool {
         let files = read_folder(&self.root.join(FOLDER));
         match files.and_then(|files| Rulebook::load_after(files, Some(&state.book))) {
             Ok(book) => {
                 state.problems.clear();
-                if book.digest() != state.book.digest() {
+                let is_new = book.digest() != state.book.digest();
+                if is_new {
                     state.book = Arc::new(book);
                     state.fresh = true;
                 }
+                is_new
             }
-            Err(problems) => state.problems = problems,
+            Err(problems) => {
+                state.problems = problems;
+                false
+            }
         }
     }
 
-    /// Switches that can't be read stop everything.
-    fn read_switches(&self, state: &mut State) {
+    /// Switches that can't be read stop everything. Tells whether something has happened.
+    fn read_switches(&self, state: &mut State) -> bool {
         // Without a file things stay as the journal says: to lose it must not let anything pass.
-        if let Some(board) = Board::read(&self.root) {
-            let events = board.since(&state.switches, state.last.as_ref());
-            state.last = events.last().cloned().or(state.last.take());
-            state.events.extend(events);
-            state.switches = board.switches;
+        let Some(board) = Board::read(&self.root) else { return false };
+        let events = board.since(&state.switches, state.last.as_ref());
+        // What the file says now, and what somebody has lifted there, is not held any more.
+        events.iter().filter(|event| event.change == Change::Lifted).for_each(|event| state.held.apply(event));
+        if !board.is_damaged {
+            state.held.all.take_if(|_| board.switches.all.is_some());
+            state.held.spend.take_if(|_| board.switches.spend.is_some());
         }
+        let is_news = !events.is_empty();
+        state.last = events.last().cloned().or(state.last.take());
+        state.events.extend(events);
+        state.switches = board.switches;
+        is_news
     }
 }
 
 impl State {
+    /// The switches that are thrown, whether their file says so or not.
+    fn thrown(&self) -> Switches {
+        let mut thrown = self.switches.clone();
+        thrown.all = thrown.all.or_else(|| self.held.all.clone());
+        thrown.spend = thrown.spend.or_else(|| self.held.spend.clone());
+        thrown
+    }
+
     /// Reads what is in force, if that wasn't needed before. It was read once, but maybe by another version of this program:
     /// what this one can't read denies everything.
     fn need_book(&mut self) {
@@ -260,12 +347,15 @@ fn said(problems: &[Problem]) -> String {
 
 fn watch(root: &Path) -> rustix::io::Result<Watch> {
     let events = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-    let moved = inotify::WatchFlags::MOVED_TO | inotify::WatchFlags::MOVED_FROM;
-    let changed = moved | inotify::WatchFlags::CLOSE_WRITE | inotify::WatchFlags::DELETE;
-    inotify::add_watch(&events, root.join(FOLDER), changed | inotify::WatchFlags::CREATE)?;
+    watch_folder(&events, root)?;
     // The database writes beside it all the time: only what is put in place whole, or written and closed, is of interest.
-    let root = inotify::add_watch(&events, root, changed)?;
-    Ok(Watch { events, root })
+    let root = inotify::add_watch(&events, root, CHANGED)?;
+    Ok(Watch { events, root, folder: AtomicBool::new(true) })
+}
+
+/// Watches the policy folder that lies there now. To do so again does no harm.
+fn watch_folder(events: &OwnedFd, root: &Path) -> rustix::io::Result<()> {
+    inotify::add_watch(events, root.join(FOLDER), CHANGED | inotify::WatchFlags::CREATE).map(drop)
 }
 
 /// The first reading of an empty data root must not deny everything without anybody having said so: the folder appears with

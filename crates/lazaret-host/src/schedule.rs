@@ -233,20 +233,29 @@ impl Timetable {
         self.line.extend(at.map(|at| (at, key.clone())));
     }
 
-    /// The schedules that are due, of agents that may take turns. Each has to be told [`Self::fired`] or [`Self::failed`].
-    pub fn take(&mut self, now: u64, mut may: impl FnMut(&AgentId) -> bool) -> Vec<(AgentId, String, Due)> {
+    /// Some of the schedules that are due, of agents that may take turns; none if there are no more. Each has to be told
+    /// [`Self::fired`] or [`Self::failed`].
+    pub fn take(
+        &mut self,
+        now: u64,
+        most: usize,
+        mut may: impl FnMut(&AgentId) -> bool,
+    ) -> Vec<(AgentId, String, Due)> {
         let mut due = Vec::new();
-        while let Some((at, key)) = self.line.first().cloned()
+        while due.len() < most
+            && let Some((at, key)) = self.line.first().cloned()
             && at <= now
         {
             let Some(place) = self.plans.get(&key) else {
                 self.line.remove(&(at, key));
                 continue;
             };
-            let (found, next) = (place.plan.due(now), place.plan.rule.after(now));
             if !may(&key.0) {
                 self.look(&key, Some(now + SCHEDULE_RETRY_MS));
-            } else if let Some(found) = found {
+                continue;
+            }
+            let (found, next) = (place.plan.due(now), place.plan.rule.after(now));
+            if let Some(found) = found {
                 self.look(&key, None);
                 self.mark(&key, true);
                 due.push((key.0, key.1, found));
@@ -281,6 +290,11 @@ impl Timetable {
         let key = (agent.clone(), name.to_owned());
         self.mark(&key, false);
         self.look(&key, Some(now + SCHEDULE_RETRY_MS));
+    }
+
+    /// Whether there is such a schedule.
+    pub fn has(&self, agent: &AgentId, name: &str) -> bool {
+        self.plans.contains_key(&(agent.clone(), name.to_owned()))
     }
 
     /// When the next one is due.
@@ -365,14 +379,14 @@ mod tests {
         let every = |interval| plan(&When::Every { from: 0, interval }, Missed::Once, 0);
         table.set(&agent, vec![("x".into(), every(HOUR)), ("y".into(), every(2 * HOUR))]);
         assert_eq!(table.next(), Some(HOUR));
-        assert!(table.take(HOUR, |_| false).is_empty());
+        assert!(table.take(HOUR, 9, |_| false).is_empty());
         assert_eq!(table.next(), Some(HOUR + SCHEDULE_RETRY_MS));
-        let due = table.take(2 * HOUR, |_| true);
+        let due = table.take(2 * HOUR, 9, |_| true);
         assert_eq!(due.iter().map(|(_, name, _)| name.as_str()).collect::<Vec<_>>(), ["x", "y"]);
-        assert!(table.take(2 * HOUR, |_| true).is_empty(), "they are under way");
+        assert!(table.take(2 * HOUR, 9, |_| true).is_empty(), "they are under way");
         table.fired(&agent, "x", 2 * HOUR);
         table.failed(&agent, "y", 2 * HOUR);
-        assert_eq!(table.take(2 * HOUR + SCHEDULE_RETRY_MS, |_| true).len(), 1);
+        assert_eq!(table.take(2 * HOUR + SCHEDULE_RETRY_MS, 9, |_| true).len(), 1);
         assert_eq!(table.next(), Some(3 * HOUR));
         table.set(&agent, Vec::new());
         assert_eq!(table.next(), None);

@@ -101,6 +101,7 @@ impl Host {
     /// nothing.
     pub(crate) fn fire(&self, agent: &AgentId, name: &str, due: &Due) -> Result<Ticket, HostError> {
         let row = self.known(agent)?;
+        self.trusted(&row)?;
         let standing =
             row.schedules.iter().find(|standing| standing.name == name).ok_or_else(|| damaged(agent, name))?;
         let message = definition(&self.store, agent, standing)?.message;

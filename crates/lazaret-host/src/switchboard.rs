@@ -4,14 +4,14 @@
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use lazaret_gate::ledger::{Switch, SwitchEvent, Switches, Thrown};
+use lazaret_gate::ledger::{Change, Switch, SwitchEvent, Switches, Thrown};
 use serde::{Deserialize, Serialize};
 
 use crate::error::HostError;
 use crate::files;
 
 /// The switches as they stand.
-const FILE: &str = "switches.json";
+pub(crate) const FILE: &str = "switches.json";
 
 /// Whoever changes them holds this: of two that throw a switch at once, none must be lost.
 const LOCK: &str = "switches.lock";
@@ -29,6 +29,9 @@ pub(crate) struct Board {
     pub(crate) switches: Switches,
     /// What happened last, oldest first.
     events: Vec<SwitchEvent>,
+    /// The file can't be understood, and so stops everything.
+    #[serde(skip)]
+    pub(crate) is_damaged: bool,
 }
 
 impl Board {
@@ -46,9 +49,27 @@ impl Board {
 
     /// A file that is there and can't be understood stops everything: somebody meant to.
     fn stopped(at: u64, reason: String) -> Self {
-        let mut board = Self::default();
+        let mut board = Self { is_damaged: true, ..Self::default() };
         board.switches.throw(Switch::All, Thrown { by: "the host".into(), at, reason });
         board
+    }
+
+    fn apply(&mut self, event: &SwitchEvent) {
+        self.switches.apply(event);
+        self.events.push(event.clone());
+        let old = self.events.len().saturating_sub(MAX_EVENTS);
+        self.events.drain(..old);
+    }
+
+    /// Whether somebody has lifted a switch since then.
+    fn is_lifted_since(&self, switch: Switch, at: u64) -> bool {
+        let lifted = |event: &SwitchEvent| event.switch == switch && event.change == Change::Lifted && event.at >= at;
+        self.events.iter().any(lifted)
+    }
+
+    fn write(&self, root: &Path) -> Result<(), HostError> {
+        let bytes = serde_json::to_vec_pretty(self).map_err(|why| HostError::Rules(why.to_string()))?;
+        files::write(&root.join(FILE), &bytes).map_err(|why| HostError::Unsaved { file: FILE, why })
     }
 
     /// What happened since the switches stood so, and since `last`. What somebody wrote by hand is told by its effect.
@@ -82,16 +103,26 @@ fn differences(was: &Switches, is: &Switches) -> Vec<SwitchEvent> {
 
 /// Throws or lifts a switch of a data root, whoever has it open. It is on disk when this returns.
 pub fn set_switch(root: &Path, event: &SwitchEvent) -> Result<Switches, HostError> {
-    let wrong = |why: std::io::Error| HostError::Rules(format!("`{FILE}`: {why}"));
-    let _alone = lock_file(&root.join(LOCK)).map_err(wrong)?;
+    let _alone = alone(root)?;
     let mut board = Board::read(root).unwrap_or_default();
-    board.switches.apply(event);
-    board.events.push(event.clone());
-    let old = board.events.len().saturating_sub(MAX_EVENTS);
-    board.events.drain(..old);
-    let bytes = serde_json::to_vec_pretty(&board).map_err(|why| HostError::Rules(why.to_string()))?;
-    files::write(&root.join(FILE), &bytes).map_err(wrong)?;
+    board.apply(event);
+    board.write(root)?;
     Ok(board.switches)
+}
+
+/// Has the file say that a switch is thrown, which it could not be made to before; not if somebody has lifted it meanwhile.
+pub(crate) fn save_switch(root: &Path, switch: Switch, thrown: &Thrown) -> Result<(), HostError> {
+    let _alone = alone(root)?;
+    let mut board = Board::read(root).unwrap_or_default();
+    if board.switches.thrown(switch).is_some() || board.is_lifted_since(switch, thrown.at) {
+        return Ok(());
+    }
+    board.apply(&Switches::default().throw(switch, thrown.clone()));
+    board.write(root)
+}
+
+fn alone(root: &Path) -> Result<impl Sized + use<>, HostError> {
+    lock_file(&root.join(LOCK)).map_err(|why| HostError::Unsaved { file: LOCK, why })
 }
 
 /// The switches of a data root, whoever has it open.

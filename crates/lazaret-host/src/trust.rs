@@ -9,7 +9,7 @@ use lazaret_store::{AgentRow, Change};
 use crate::error::HostError;
 use crate::host::Host;
 use crate::present::Esteem;
-use crate::revocations::conduct_of;
+use crate::revocations::{InForce, conduct_of};
 
 impl Host {
     /// That an agent is revoked at this moment; none if it isn't.
@@ -20,8 +20,14 @@ impl Host {
     /// Looks whether rules, switches or revocations have changed, and puts into the journal what happened to them. A turn
     /// does so by itself; whoever keeps a data root open without taking turns calls this now and then.
     pub fn look(&self) -> Result<(), HostError> {
+        self.station.rules.save();
         self.station.rules.switches();
         Ok(self.station.note()?)
+    }
+
+    /// Who is revoked at this moment, whatever file says so or can't be made to.
+    pub fn in_force(&self) -> InForce {
+        self.station.rules.in_force()
     }
 
     /// Puts on record that a replay found a turn not to be as recorded. A turn counts once, however often it is found.

@@ -89,7 +89,13 @@ impl Host {
             (AgentState::InDoubt, Some(turn)) => Err(self.in_doubt(&row.agent, turn)?),
             (_, Some(turn)) => {
                 // The turn was cut off and nobody has taken it up since the data root was opened.
-                self.resume(&row.agent, turn)?;
+                self.resume(&row.agent, turn).map_err(|why| match why {
+                    // What is said of that turn is not to be taken for what is said of the message that comes now.
+                    HostError::Begun { why, .. } => {
+                        HostError::Unwritten(format!("the one before it is not over: {why}"))
+                    }
+                    why => why,
+                })?;
                 self.known(&row.agent)
             }
             _ => Ok(row),
@@ -168,8 +174,6 @@ impl Host {
         let _act = actor.acts.begin();
         let ran = self.unless_revoked(&row.agent, ran);
         self.drilled(&row.agent);
-        // A switch that stopped it comes before it in the journal.
-        self.station.note()?;
         self.finish(slot, Arc::unwrap_or_clone(row), message, input, state, (ran, leftover))
     }
 
@@ -186,10 +190,7 @@ impl Host {
         let world: Box<dyn Any> = ran.world;
         let traces =
             world.downcast::<Live>().map_err(|_| HostError::Halted("its world was lost".into()))?.into_traces();
-        let ending = match ran.ending {
-            Ok(ending) => ending,
-            Err(halt) => return Err(self.halted(&row, halt, &traces)),
-        };
+        let ending = self.ending(&row, ran.ending, &traces)?;
         let _room_for_sent = traces.promised;
         let mut changes = Vec::new();
         let image_after = match &ran.change {
@@ -226,14 +227,16 @@ impl Host {
         if kept {
             changes.extend(transaction(&agent, traces.writes, self.deliverable(traces.sent)?));
         }
-        changes.extend(over(&agent, message, traces.begun, streak));
+        let (begun, whose) = (traces.begun, agent.clone());
+        changes.extend(over(&agent, message, begun, streak));
         changes.push(self.behaved(&agent, row.conduct, &record)?);
         let labels = labels::after(Some(&row.labels), &record);
         let (turn, image) = (record.turn, image_after);
         changes.push(Change::Turned { agent, turn, image, account: Box::new(account), labels, entry: 0, kept });
         let entry = [Body::Turn(Box::new(record))];
         let pages = ran.change.as_ref().map_or(0, lazaret_guest::Change::pages);
-        let placed = self.commit_turn(&entry, changes, &mut state, leftover, ran.change)?;
+        let placed = self.commit_turn(&entry, changes, &mut state, leftover, ran.change);
+        let placed = placed.map_err(|why| broken_off(begun, &whose, turn, why))?;
         let [Body::Turn(record)] = entry else { return Err(HostError::Halted("its record was lost".into())) };
         let placed = placed.first().ok_or_else(|| HostError::Halted("the journal gave it no place".into()))?;
         if let Some(image) = image_after {
@@ -282,18 +285,29 @@ impl Host {
         Ok(sent)
     }
 
+    /// How a turn ended, if it did. A switch that stopped it comes before it in the journal.
+    fn ending(&self, row: &AgentRow, ending: Result<Ending, Halt>, traces: &Traces) -> Result<Ending, HostError> {
+        let ending = ending.map_err(|halt| self.halted(row, halt, traces))?;
+        let noted = self.station.note();
+        noted.map_err(|why| broken_off(traces.begun, &row.agent, row.turn + 1, why.into()))?;
+        Ok(ending)
+    }
+
     /// A turn that could not be brought to an end.
     fn halted(&self, row: &AgentRow, halt: Halt, traces: &Traces) -> HostError {
         match halt {
             // What may be done again is not in doubt: the turn is taken up, and that effect with it, at the next message.
             Halt::InDoubt(why) if traces.tape.last().is_some_and(|last| last.effect.is_idempotent()) => {
-                HostError::Unwritten(why)
+                HostError::Begun { agent: row.agent.clone(), turn: row.turn + 1, why }
             }
             Halt::InDoubt(why) => {
                 let turn = row.turn + 1;
                 let number = u32::try_from(traces.tape.len().saturating_sub(1)).unwrap_or(u32::MAX);
                 let _ = self.mark_in_doubt(&row.agent, turn, number);
                 HostError::Halted(format!("agent `{}` is in doubt: {why}", row.agent))
+            }
+            Halt::Unwritten(why) if traces.begun => {
+                HostError::Begun { agent: row.agent.clone(), turn: row.turn + 1, why }
             }
             Halt::Unwritten(why) => HostError::Unwritten(why),
             Halt::Stopped(why) => HostError::Halted(why),
@@ -310,6 +324,14 @@ impl Host {
         let changes = vec![Change::SetState { agent: agent.clone(), state: AgentState::InDoubt }];
         self.store.commit(Batch { entries: vec![entry], changes })?;
         Ok(())
+    }
+}
+
+/// A turn whose end could not be written: if it has effects on disk, that is more than nothing.
+fn broken_off(begun: bool, agent: &AgentId, turn: u64, why: HostError) -> HostError {
+    match why {
+        HostError::Store(why) if begun => HostError::Begun { agent: agent.clone(), turn, why: why.to_string() },
+        why => why,
     }
 }
 

@@ -65,6 +65,34 @@ fn an_edit_acts_at_the_next_effect_and_a_broken_one_does_not() {
 }
 
 #[test]
+fn a_folder_that_is_put_in_the_place_of_another_is_watched_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let (host, agent) = open(&root);
+    let no = "@id(\"no\") forbid (principal, action in Action::\"storage.*\", resource);";
+    for round in 0..3 {
+        // Moved there whole, or made there and filled.
+        let [old, new] = ["old", "new"].map(|name| root.join(format!("{name}-{round}")));
+        std::fs::create_dir(&new).unwrap();
+        for file in std::fs::read_dir(root.join("policy")).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), new.join(file.file_name())).unwrap();
+        }
+        std::fs::rename(root.join("policy"), old).unwrap();
+        if round == 1 {
+            assert_eq!(ask(&host, &agent, 1, 0), 1, "what was in force stays while there is no folder");
+        }
+        std::fs::rename(new, root.join("policy")).unwrap();
+        assert_eq!(ask(&host, &agent, 1, 0), 1);
+        // In place: a file of the data root itself that is moved would be seen either way.
+        std::fs::write(root.join("policy/own.cedar"), no).unwrap();
+        assert_eq!(ask(&host, &agent, 1, 0), 0, "{round}");
+        std::fs::remove_file(root.join("policy/own.cedar")).unwrap();
+        assert_eq!(ask(&host, &agent, 1, 0), 1, "{round}");
+    }
+}
+
+#[test]
 fn a_backtest_finds_what_asking_one_by_one_finds() {
     const TURNS: u32 = 300;
     let dir = tempfile::tempdir().unwrap();

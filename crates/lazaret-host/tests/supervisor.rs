@@ -271,6 +271,207 @@ fn while_everything_is_stopped_mail_waits_and_then_it_does_not() {
     eventually("its turn", || host.known(&id("a")).unwrap().turn == 1);
 }
 
+/// An agent that loops until somebody stops it.
+fn looping(host: &Host, name: &str) {
+    create(host, name, Budget { wall_ms: 600_000, fuel: u64::MAX >> 12, ..Budget::default() });
+}
+
+/// Says in the file who is revoked, as somebody does with an editor.
+fn write_revocations(dir: &TempDir, text: &str) {
+    std::fs::write(dir.path().join("root/revocations.json"), text).unwrap();
+}
+
+#[test]
+fn a_revocation_by_hand_ends_the_turn_and_no_other_begins_until_it_is_taken_back() {
+    let (dir, host) = root(&[]);
+    looping(&host, "a");
+    let supervisor = Supervisor::start(host.clone(), brisk()).unwrap();
+    for text in ["spin", "add 1", "add 2"] {
+        supervisor.post(&id("a"), message(text)).unwrap();
+    }
+    let left = |host: &Host| (host.known(&id("a")).unwrap().turn, host.store().mailbox_len(&id("a")).unwrap());
+    loop {
+        eventually("the loop", || supervisor.status().awake == 1);
+        std::thread::sleep(Duration::from_millis(100));
+        write_revocations(&dir, r#"{"revoked": {"a": {}}}"#);
+        eventually("its end", || supervisor.status().awake == 0);
+        // On a busy machine it may not have begun to compute: then it is as if nothing had been.
+        if left(&host) != (0, 3) {
+            break;
+        }
+        write_revocations(&dir, "{}");
+    }
+    assert_eq!((left(&host), supervisor.lives()[&id("a")]), ((1, 2), Life::Revoked));
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(left(&host), (1, 2), "its mail waits");
+    write_revocations(&dir, "{}");
+    eventually("what waited", || left(&host) == (3, 0));
+    assert_eq!(reply(&supervisor.send(&id("a"), message("recall")).unwrap()), "1,2");
+}
+
+#[test]
+fn who_was_revoked_before_the_start_goes_on_when_the_file_says_so() {
+    // By name, and because the file could not be understood.
+    for text in [r#"{"revoked": {"a": {}}}"#, "{"] {
+        let (dir, host) = root(&["a"]);
+        host.post(&id("a"), message("add 1")).unwrap();
+        write_revocations(&dir, text);
+        let supervisor = Supervisor::start(host.clone(), brisk()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(host.known(&id("a")).unwrap().turn, 0, "{text}");
+        write_revocations(&dir, "{}");
+        eventually("what waited", || host.known(&id("a")).unwrap().turn == 1);
+        assert_eq!(supervisor.lives()[&id("a")], Life::Asleep, "{text}");
+    }
+}
+
+#[test]
+fn a_revoked_agents_schedule_says_nothing() {
+    let (dir, host) = root(&["a"]);
+    let supervisor = Supervisor::start(host.clone(), brisk()).unwrap();
+    let (from, message) = (now().moment.wall_ms, message("add 1"));
+    let when = When::Every { from, interval: 1_000 };
+    write_revocations(&dir, r#"{"revoked": {"a": {}}}"#);
+    let (by, schedule) = ("ana".to_owned(), "tick".to_owned());
+    host.add_schedule(ScheduleAdded { agent: id("a"), by, message, missed: Missed::Once, schedule, when }).unwrap();
+    // Without a word to the supervisor that it is revoked.
+    let plans = host.known(&id("a")).unwrap().schedules.len();
+    assert_eq!((plans, supervisor.lives()[&id("a")]), (1, Life::New));
+    supervisor.nudge(&id("a"));
+    std::thread::sleep(Duration::from_millis(2_500));
+    assert_eq!(host.store().mailbox_len(&id("a")).unwrap(), 0);
+    write_revocations(&dir, "{}");
+    eventually("what was missed", || host.known(&id("a")).unwrap().turn > 0);
+}
+
+#[test]
+fn a_schedule_that_cant_fire_is_told_of() {
+    let (_dir, host) = root(&["a"]);
+    host.quarantine(&id("a"), "ana", "").unwrap();
+    for _ in 0..1_000 {
+        host.post(&id("a"), message("add 1")).unwrap();
+    }
+    let (from, message) = (now().moment.wall_ms, message("add 1"));
+    let (by, schedule) = ("ana".to_owned(), "tick".to_owned());
+    let when = When::Every { from, interval: 1_000 };
+    host.add_schedule(ScheduleAdded { agent: id("a"), by, message, missed: Missed::Once, schedule, when }).unwrap();
+    // Everything is slow to begin: the mailbox stays full while the schedule is due.
+    let supervisor = Supervisor::start(host.clone(), Pace { awake: 0, ..brisk() }).unwrap();
+    host.wake(&id("a"), "ana").unwrap();
+    supervisor.nudge(&id("a"));
+    eventually("the trouble", || supervisor.trouble(&id("a")).is_some());
+    let (why, _) = supervisor.trouble(&id("a")).unwrap();
+    assert!(why.starts_with("its schedule `tick` could not fire: ") && why.contains("1000 messages wait"), "{why}");
+    assert_eq!(supervisor.status().troubles[&id("a")].0, why);
+}
+
+/// Whoever waits, in a thread of its own.
+fn waits(supervisor: &Arc<Supervisor>, agent: &str, text: &str) -> std::thread::JoinHandle<Result<Turn, HostError>> {
+    let (supervisor, agent, message) = (supervisor.clone(), id(agent), message(text));
+    std::thread::spawn(move || supervisor.send(&agent, message))
+}
+
+fn delayed(answer: Result<Turn, HostError>) -> (u64, String) {
+    match answer {
+        Err(HostError::Delayed { number, why, .. }) => (number, why),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_waits_while_everything_is_stopped_is_told_and_the_message_is_kept() {
+    let (dir, host) = root(&["b"]);
+    looping(&host, "a");
+    let supervisor = Supervisor::start(host.clone(), brisk()).unwrap();
+    supervisor.post(&id("a"), message("spin")).unwrap();
+    eventually("the loop", || supervisor.status().awake == 1);
+    // Until it computes; before that it would be as if nothing had been.
+    std::thread::sleep(Duration::from_millis(300));
+    let waiting = waits(&supervisor, "a", "add 7");
+    eventually("the letter", || host.store().mailbox_len(&id("a")).unwrap() == 2);
+    let root = dir.path().join("root");
+    let mut switches = lazaret_gate::ledger::Switches::default();
+    let thrown = lazaret_gate::ledger::Thrown { by: "ana".into(), at: 1, reason: "enough".into() };
+    let stop = switches.throw(lazaret_gate::ledger::Switch::All, thrown);
+    lazaret_host::set_switch(&root, &stop).unwrap();
+    let (number, why) = delayed(waiting.join().unwrap());
+    assert!(number == 2 && why.contains("ana has stopped everything") && why.contains("kill --lift all"), "{why}");
+    assert_eq!(host.store().mailbox_len(&id("a")).unwrap(), 1, "the loop's is answered");
+    // Whoever asks for one that could take a turn is told at once, and leaves nothing.
+    assert!(matches!(supervisor.send(&id("b"), message("add 1")), Err(HostError::Killed(_))));
+    assert_eq!(host.store().mailbox_len(&id("b")).unwrap(), 0);
+    let lift = switches.lift(lazaret_gate::ledger::Switch::All, "ana", 2, "").unwrap();
+    lazaret_host::set_switch(&root, &lift).unwrap();
+    supervisor.heed_switches();
+    eventually("its turn", || host.known(&id("a")).unwrap().turn == 2);
+    assert_eq!(reply(&supervisor.send(&id("a"), message("recall")).unwrap()), "7");
+}
+
+#[test]
+fn who_waits_for_an_agent_that_pauses_for_long_is_told() {
+    let (_dir, host) = root(&["a"]);
+    let pace = Pace { pause_ms: 120_000, pause_most_ms: 240_000, ..Pace::default() };
+    let supervisor = Supervisor::start(host.clone(), pace).unwrap();
+    let turn = supervisor.send(&id("a"), message("crash")).unwrap();
+    assert!(matches!(turn.record.ending, Ending::Stopped(_)));
+    let (first, why) = delayed(supervisor.send(&id("a"), message("add 1")));
+    assert!(why.starts_with("its last turn was stopped by the host, and the next begins in "), "{why}");
+    let (second, _) = delayed(supervisor.send(&id("a"), message("add 2")));
+    assert_eq!((first, second, host.store().mailbox_len(&id("a")).unwrap()), (1, 2, 2));
+}
+
+#[test]
+fn whose_turn_is_the_last_before_quarantine_is_told_of_that_turn() {
+    let (_dir, host) = root(&["b"]);
+    create(&host, "a", Budget { wall_ms: 700, fuel: u64::MAX >> 12, ..Budget::default() });
+    let supervisor = Supervisor::start(host.clone(), Pace { awake: 1, breaker: 1, ..brisk() }).unwrap();
+    supervisor.post(&id("a"), message("spin")).unwrap();
+    eventually("the loop", || supervisor.status().awake == 1);
+    // There is no room for another turn, so it goes by way of the mailbox.
+    let crash = waits(&supervisor, "b", "crash");
+    eventually("the letter", || host.store().mailbox_len(&id("b")).unwrap() == 1);
+    let behind = waits(&supervisor, "b", "add 1");
+    let turn = crash.join().unwrap().unwrap();
+    assert!(matches!(turn.record.ending, Ending::Stopped(_)), "{:?}", turn.record.ending);
+    let why = behind.join().unwrap().unwrap_err().to_string();
+    assert!(why.contains("quarantined"), "{why}");
+    assert_eq!(supervisor.lives()[&id("b")], Life::Quarantined);
+}
+
+#[test]
+fn who_is_removed_is_forgotten() {
+    let (_dir, host) = root(&["a", "b"]);
+    let supervisor = Supervisor::start(host.clone(), brisk()).unwrap();
+    supervisor.send(&id("a"), message("add 1")).unwrap();
+    host.remove(&id("a")).unwrap();
+    supervisor.nudge(&id("a"));
+    assert_eq!(supervisor.lives().keys().collect::<Vec<_>>(), [&id("b")]);
+    assert!(matches!(supervisor.send(&id("a"), message("add 1")), Err(HostError::Removed(_))));
+    assert!(matches!(supervisor.post(&id("a"), message("add 1")), Err(HostError::Removed(_))));
+    assert_eq!(supervisor.lives().len(), 1);
+}
+
+#[test]
+fn nobody_waits_for_an_agent_that_is_removed_meanwhile() {
+    let (_dir, host) = root(&[]);
+    // No turn ever begins: whoever sends waits in line.
+    let supervisor = Supervisor::start(host.clone(), Pace { awake: 0, ..brisk() }).unwrap();
+    for round in 0..600 {
+        let name = format!("a{round}");
+        create(&host, &name, Budget::default());
+        supervisor.nudge(&id(&name));
+        let senders: Vec<_> = (0..8).map(|_| waits(&supervisor, &name, "add 1")).collect();
+        host.remove(&id(&name)).unwrap();
+        supervisor.nudge(&id(&name));
+        eventually("all to be told", || senders.iter().all(std::thread::JoinHandle::is_finished));
+        for sender in senders {
+            let why = sender.join().unwrap().unwrap_err();
+            let told = matches!(&why, HostError::Removed(_) | HostError::Store(_) | HostError::NotRunning { .. });
+            assert!(told, "{why:?}");
+        }
+    }
+}
+
 #[test]
 fn a_schedule_wakes_its_agent_and_outlives_a_restart() {
     let (dir, host) = root(&["a"]);

@@ -280,6 +280,36 @@ fn of_many_at_once_none_is_lost() {
 }
 
 #[test]
+fn who_did_it_and_why_is_told_of_each_however_many_are_changed_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("root");
+    let host = open(&root);
+    let names: Vec<String> = (0..200).map(|number| format!("a{number}")).collect();
+    for name in &names {
+        create(&host, name, Budget::default());
+    }
+    let all = |what, score| {
+        let events: Vec<_> = names.iter().map(|name| event(name, what, score)).collect();
+        change_trust(&root, host.store(), &events).unwrap();
+    };
+    all(TrustChange::Revoked, 0);
+    host.look().unwrap();
+    all(TrustChange::Restored, 50);
+    host.look().unwrap();
+    // And if nobody looks in between.
+    all(TrustChange::Revoked, 0);
+    all(TrustChange::Restored, 50);
+    host.look().unwrap();
+    for name in &names {
+        let told = events_of(host.store(), &id(name)).unwrap();
+        assert!(told.iter().all(|event| event.by == "ana" && event.reason == "enough"), "{name}: {told:?}");
+        let restored = |event: &&TrustEvent| event.change == TrustChange::Restored;
+        assert_eq!(told.iter().filter(restored).count(), 2, "{name}");
+        assert!(is_told(host.store(), &host.known(&id(name)).unwrap()).unwrap(), "{name}");
+    }
+}
+
+#[test]
 fn a_mismatch_counts_once() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("root");

@@ -55,6 +55,14 @@ pub enum LinkError {
     },
 }
 
+impl LinkError {
+    /// Whether nothing came within the time that was given.
+    pub fn is_late(&self) -> bool {
+        use std::io::ErrorKind::{TimedOut, WouldBlock};
+        matches!(self, Self::Broken(why) if matches!(why.kind(), TimedOut | WouldBlock))
+    }
+}
+
 impl Client {
     fn knock(socket: &Path) -> Result<Self, LinkError> {
         use std::io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound};
@@ -92,6 +100,14 @@ impl Client {
         let id = self.next;
         self.next += 1;
         self.call(Call { id, hello: None, ask: Some(request) })
+    }
+
+    /// The same, for so long and no longer. After that the connection is of no use.
+    pub fn ask_within(&mut self, request: Request, most: std::time::Duration) -> Result<Reply, LinkError> {
+        self.stream.get_mut().set_read_timeout(Some(most)).map_err(LinkError::Broken)?;
+        let answer = self.ask(request);
+        self.stream.get_mut().set_read_timeout(None).map_err(LinkError::Broken)?;
+        answer
     }
 
     fn call(&mut self, call: Call) -> Result<Reply, LinkError> {

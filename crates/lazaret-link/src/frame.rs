@@ -101,6 +101,11 @@ impl Lines {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// What the line that waits for its end begins with.
+    pub fn first(&self) -> Option<u8> {
+        self.bytes.get(self.start).copied()
+    }
+
     /// The next line without its break, if it is there whole. `most` is its longest length.
     /// It is wiped here, and where it goes when that is dropped: a token or a value may be in it.
     pub fn next(&mut self, most: usize) -> Option<Result<Zeroizing<Vec<u8>>, BadFrame>> {

@@ -121,6 +121,9 @@ pub struct Status {
     pub journal: u64,
     /// The kill switches.
     pub switches: Switches,
+    /// Who is revoked in this keeper though the file can't be made to say so.
+    #[serde(default)]
+    pub held: Vec<AgentId>,
     /// Questions that wait for an answer.
     pub questions: u64,
     /// What is wrong with the files in the policy folder.
@@ -235,6 +238,9 @@ pub struct Replayed {
     pub turn: u64,
     /// What it said.
     pub result: Verdict,
+    /// Why that could not be held against the agent; none if it was, or need not be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unrecorded: Option<String>,
 }
 
 /// What a replay says.

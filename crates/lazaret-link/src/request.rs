@@ -56,8 +56,10 @@ pub enum Line {
     Open,
     /// What stops something, and how things stand.
     Urgent,
-    /// What looks at something or changes it.
+    /// What looks at something, or changes it and waits for nobody.
     Short,
+    /// What an operator does with an agent, which has to wait until its turn is over, or until its component is compiled.
+    Orders,
     /// Turns, and what reads many of them or runs them again.
     Turns,
 }
@@ -76,7 +78,9 @@ impl Request {
             Self::Vault(VaultRequest::Lock) => Line::Urgent,
             Self::Agent(request) if request.is_turn() => Line::Turns,
             Self::Run(_) | Self::Turns(_) => Line::Turns,
-            Self::Problems | Self::Agent(_) | Self::Budget(_) | Self::Schedule(_) => Line::Short,
+            Self::Agent(request) if request.is_order() => Line::Orders,
+            Self::Budget(_) => Line::Orders,
+            Self::Problems | Self::Agent(_) | Self::Schedule(_) => Line::Short,
             Self::Journal(_) | Self::Vault(_) | Self::Secret(_) => Line::Short,
         }
     }
@@ -84,6 +88,16 @@ impl Request {
     /// Whether a keeper that stops still answers it.
     pub fn is_urgent(&self) -> bool {
         self.line() == Line::Urgent
+    }
+
+    /// Whether it is asked all the time, and changes nothing or is on record anyway: no log needs to tell of each.
+    pub fn is_routine(&self) -> bool {
+        match self {
+            Self::Status | Self::Problems => true,
+            Self::Turns(request) => matches!(request, TurnsRequest::Read { .. }),
+            Self::Agent(request) => request.is_routine(),
+            request => request.is_open(),
+        }
     }
 
     /// Whether a passphrase or a value may be in it, so that what it was read from has to be wiped.
@@ -226,6 +240,15 @@ impl AgentRequest {
     /// Whether it takes as long as a guest thinks, or a person.
     fn is_turn(&self) -> bool {
         matches!(self, Self::Send { .. } | Self::Deliver | Self::SimulateCrash { .. })
+    }
+
+    /// Whether it has to wait for an agent's turn to be over, or for a compiler.
+    fn is_order(&self) -> bool {
+        !self.is_turn() && !matches!(self, Self::List { .. } | Self::Show { .. } | Self::Post { .. })
+    }
+
+    fn is_routine(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Deliver | Self::Post { .. } | Self::List { .. } | Self::Show { .. })
     }
 
     fn name(&self) -> &'static str {

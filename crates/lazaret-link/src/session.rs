@@ -62,7 +62,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// For what is said to somebody who asked nothing.
+    /// For what is said to somebody who has said nothing.
     pub fn unasked() -> Self {
         Self { id: None, plain: false }
     }
@@ -119,6 +119,8 @@ pub struct Session {
     /// A version was agreed on.
     greeted: bool,
     closed: bool,
+    /// The last line was a command in plain text.
+    plain: bool,
     bucket: Bucket,
 }
 
@@ -152,7 +154,7 @@ impl Session {
     /// A connection that has said nothing yet.
     pub fn new(token: Token) -> Self {
         let bucket = Bucket { left: STRANGER_RATE, at_ms: 0 };
-        Self { token, lines: Lines::default(), known: false, greeted: false, closed: false, bucket }
+        Self { token, lines: Lines::default(), known: false, greeted: false, closed: false, plain: false, bucket }
     }
 
     /// Whether the token was shown.
@@ -163,6 +165,12 @@ impl Session {
     /// Whether the beginning of a line waits for its end.
     pub fn is_partial(&self) -> bool {
         self.lines.is_partial()
+    }
+
+    /// For what is said without being asked: in the language that the other side speaks.
+    pub fn unasked(&self) -> Ticket {
+        let plain = self.lines.first().map_or(self.plain, |first| first != b'{');
+        Ticket { id: None, plain }
     }
 
     /// Takes what came. `now_ms` never goes back.
@@ -196,7 +204,7 @@ impl Session {
     }
 
     fn refuse(&mut self, ticket: Option<Ticket>, why: &BadFrame, steps: &mut Vec<Step>) {
-        let ticket = ticket.unwrap_or(Ticket { id: None, plain: false });
+        let ticket = ticket.unwrap_or_else(|| self.unasked());
         steps.push(Step::Say(ticket.say(Err(why.into()))));
         if why.ends() {
             self.close(steps);
@@ -210,6 +218,7 @@ impl Session {
 
     fn line(&mut self, line: &[u8], now_ms: u64, steps: &mut Vec<Step>) {
         let plain = line.first() != Some(&b'{');
+        self.plain = plain;
         let ticket = Ticket { id: None, plain };
         let most = if self.known { RATE } else { STRANGER_RATE };
         if !self.bucket.take(most, now_ms) {

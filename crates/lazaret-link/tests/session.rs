@@ -142,6 +142,9 @@ fn lines_that_are_none_are_told_by_kind() {
     // Cut off, and slow.
     let mut cut = session();
     assert!(cut.take(b"PI", 0).is_empty());
+    assert!(text(&cut.end(false)).starts_with("ERROR truncated "), "in the language that was begun with");
+    let mut cut = session();
+    cut.take(b"PING\n{\"id\"", 0);
     fault(&cut.end(false), BadFrame::Truncated.code());
     let mut slow = session();
     slow.take(b"{\"id\"", 0);

@@ -62,6 +62,9 @@ pub(crate) enum Failure {
     Busy(String),
     #[error("{0}")]
     Failed(String),
+    /// What was asked for is in force, and nobody has said that it is done.
+    #[error("{0}")]
+    Unconfirmed(String),
     #[error("{0}")]
     Mismatch(String),
 }
@@ -84,6 +87,15 @@ impl Failure {
                 Self::Link(LinkError::Fault(Fault { message, ..fault }))
             }
             other => other,
+        }
+    }
+
+    /// Whether it says itself that what was asked for is in force, and what is the matter with that.
+    pub(crate) fn is_in_force(&self) -> bool {
+        match self {
+            Self::Host(HostError::StillActing { .. } | HostError::InMemory { .. }) | Self::Unconfirmed(_) => true,
+            Self::Link(LinkError::Fault(fault)) => matches!(&*fault.code, "still-acting" | "unsaved"),
+            _ => false,
         }
     }
 
@@ -132,7 +144,8 @@ impl Failure {
                 Unanswerable::Unknown(_) => Code::Failed,
             },
             Self::Host(HostError::Image { why: Unwakeable::Missing(_) | Unwakeable::Damaged(_), .. }) => Code::Mismatch,
-            Self::Host(_) | Self::Link(_) | Self::Token(_) | Self::File { .. } | Self::Failed(_) => Code::Failed,
+            Self::Host(_) | Self::Link(_) | Self::Token(_) | Self::File { .. } => Code::Failed,
+            Self::Failed(_) | Self::Unconfirmed(_) => Code::Failed,
         }
     }
 }

@@ -37,13 +37,15 @@ impl Keeper {
                 let (mut told, mut differing) = (Vec::new(), Vec::new());
                 self.host.replay(&turns.parse()?, |entry, record, verdict| {
                     let (agent, turn, result) = (record.agent.clone(), record.turn, verdict.clone().into());
-                    told.push(Replayed { entry, agent, turn, result });
                     if let Verdict::Mismatch(differs) = verdict {
-                        differing.push((record.clone(), differs.clone()));
+                        differing.push((told.len(), record.clone(), differs.clone()));
                     }
+                    told.push(Replayed { entry, agent, turn, result, unrecorded: None });
                 })?;
-                for (record, differs) in &differing {
-                    self.host.note_mismatch(record, differs, "the keeper")?;
+                for (at, record, differs) in &differing {
+                    // The verdict is what was asked for: that it can't be put on record must not hide it.
+                    let noted = self.host.note_mismatch(record, differs, "the keeper");
+                    told[*at].unrecorded = noted.err().map(|why| why.to_string());
                 }
                 Ok(Reply::Replayed(told))
             }

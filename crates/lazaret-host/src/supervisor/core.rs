@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use lazaret_gate::AgentId;
 
 use crate::life::{Happening, Life};
+use crate::limits::LONG_PAUSE_MS;
 use crate::supervisor::pace::{Dice, Pace};
 
 /// What the supervisor hears.
@@ -134,6 +135,8 @@ struct Berth {
     owed: Option<String>,
     /// Why its last attempt came to nothing.
     trouble: Option<String>,
+    /// How many of its turns the host stopped in a row, if it pauses for that.
+    stopped: u32,
 }
 
 impl Berth {
@@ -148,6 +151,7 @@ impl Berth {
             in_line: false,
             owed: None,
             trouble: None,
+            stopped: 0,
         }
     }
 
@@ -278,7 +282,7 @@ impl Core {
         }
         // Somebody has looked after it: what was the matter with it may be past.
         if berth.trouble.is_some() || berth.life != before {
-            (berth.tries, berth.not_before, berth.trouble) = (0, 0, None);
+            (berth.tries, berth.not_before, berth.trouble, berth.stopped) = (0, 0, None, 0);
         }
         // While it takes a turn, what the disk says of it is about to change, and the turn's end tells.
         berth.mail |= mail;
@@ -321,6 +325,7 @@ impl Core {
                 (tries, (tries >= breaker).then(|| format!("{tries} attempts in a row failed: {why}")))
             }
         };
+        berth.stopped = if let Ended::Stopped { streak, .. } = &ended { *streak } else { 0 };
         match ended {
             Ended::Unable(why) | Ended::Broken(why) => (berth.tries, berth.trouble) = (row, Some(why)),
             Ended::Nothing => berth.tries = row,
@@ -425,6 +430,11 @@ impl Core {
         self.berths.iter().map(|(agent, berth)| (agent.clone(), berth.life)).collect()
     }
 
+    /// Whether a turn of it is under way.
+    pub fn is_busy(&self, agent: &AgentId) -> bool {
+        self.berths.get(agent).is_some_and(|berth| berth.busy)
+    }
+
     /// Those of which a turn is under way.
     pub fn busy(&self) -> Vec<AgentId> {
         self.berths.iter().filter(|(_, berth)| berth.busy).map(|(agent, _)| agent.clone()).collect()
@@ -445,6 +455,27 @@ impl Core {
     pub fn delayed(&self, agent: &AgentId) -> Option<String> {
         let berth = self.berths.get(agent).filter(|berth| berth.tries > 1 && !berth.busy && berth.life.is_idle())?;
         berth.troubled().map(|(why, _)| why)
+    }
+
+    /// That an agent pauses for longer than anybody should wait without a word, because turns of it were stopped.
+    pub fn pausing(&self, now: u64, agent: &AgentId) -> Option<String> {
+        let berth = self.berths.get(agent).filter(|berth| berth.stopped > 0 && !berth.busy && berth.life.is_idle())?;
+        let left = berth.not_before.saturating_sub(now);
+        let seconds = left.div_ceil(1_000);
+        (left > LONG_PAUSE_MS).then(|| {
+            let last = match berth.stopped {
+                1 => "its last turn was".to_owned(),
+                many => format!("its last {many} turns were"),
+            };
+            format!("{last} stopped by the host, and the next begins in {seconds} s")
+        })
+    }
+
+    /// Lets go of an agent that is gone for good and takes no turn any more.
+    pub fn forget_dead(&mut self, agent: &AgentId) {
+        if self.berths.get(agent).is_some_and(|berth| berth.life == Life::Dead && !berth.busy) {
+            self.berths.remove(agent);
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Carries out what the core decides: threads that take turns, a clock, and those who wait for answers.
 
+mod clock;
 mod status;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,9 +18,9 @@ use crate::asking;
 use crate::error::HostError;
 use crate::host::{Host, lock};
 use crate::life::Life;
-use crate::limits::{CLOCK_LOOK_MS, CLOSED_LOOK_MS, HELD_LOOK_MS, IDLE_THREAD_MS, TURN_STACK};
+use crate::limits::{CLOCK_STANDS_MS, IDLE_THREAD_MS, ROW_LOOKS, TURN_STACK};
 use crate::quarantine::streak_after;
-use crate::schedule::{Due, Timetable};
+use crate::schedule::{Plan, Timetable};
 use crate::supervisor::core::{Claim, Core, Ended, Event, Order};
 use crate::supervisor::pace::Pace;
 use crate::supervisor::seams;
@@ -66,11 +68,15 @@ struct State {
     /// Senders whose message is being written, by agent, and answers that came before they could say that they wait.
     arriving: BTreeMap<AgentId, usize>,
     early: BTreeMap<(AgentId, u64), Turn>,
-    /// Agents whose schedules can't be kept, and why.
-    unkept: BTreeMap<AgentId, String>,
+    /// Messages that a turn has answered that is over, until their senders are told.
+    answering: BTreeSet<(AgentId, u64)>,
+    /// Schedules that can't be kept, and why; without a name, all of an agent's.
+    unkept: BTreeMap<(AgentId, String), String>,
     /// Revoked agents. Whoever restores one tells a file, and not us.
     closed: BTreeSet<AgentId>,
     finished: usize,
+    /// When the clock last looked, in [`waking`] milliseconds.
+    ticked: u64,
     stopping: bool,
 }
 
@@ -88,9 +94,11 @@ impl Supervisor {
             waiters: BTreeMap::new(),
             arriving: BTreeMap::new(),
             early: BTreeMap::new(),
+            answering: BTreeSet::new(),
             unkept: BTreeMap::new(),
             closed: BTreeSet::new(),
             finished: 0,
+            ticked: waking(),
             stopping: false,
         };
         let (work, clock, rest) = (Condvar::new(), Condvar::new(), Condvar::new());
@@ -100,9 +108,8 @@ impl Supervisor {
         let held = shared.host.running().is_err();
         state.core.on(monotonic(), Event::Hold(held));
         for row in rows.iter().filter(|row| row.state != AgentState::Removed) {
-            shared.plan(&mut state, row);
-            let standing = seams::standing(&shared.host, row);
-            shared.hear(&mut state, Event::Seen { agent: row.agent.clone(), standing });
+            shared.plan(&mut state, &row.agent, shared.host.plans(row));
+            shared.take_in(&mut state, row);
         }
         drop(state);
         let ticking = shared.clone();
@@ -144,24 +151,33 @@ impl Supervisor {
         self.shared.look(agent);
     }
 
+    /// Somebody may have stopped everything, or let it go on. Heard sooner this way than at the next turn.
+    pub fn heed_switches(&self) {
+        let shared = &self.shared;
+        let stopped = shared.host.running().is_err();
+        let mut state = lock(&shared.state);
+        if state.core.is_held() != stopped {
+            shared.hear(&mut state, Event::Hold(stopped));
+            shared.clock.notify_one();
+        }
+        shared.tell_held(&mut state);
+    }
+
+    /// Whether the clock goes. Waits for whoever decides something just now.
+    pub fn is_well(&self) -> bool {
+        waking().saturating_sub(lock(&self.shared.state).ticked) < CLOCK_STANDS_MS
+    }
+
     /// No turn begins any more; those under way get up to `limit` to end. Mail that waits goes on waiting.
     pub fn drain(&self, limit: Duration) -> Drained {
         let shared = &self.shared;
         let mut state = lock(&shared.state);
         shared.hear(&mut state, Event::Drain);
         let before = state.finished;
-        for ((agent, number), waiter) in std::mem::take(&mut state.waiters) {
-            if !state.core.busy().contains(&agent) {
-                let _ = waiter.try_send(Err(left_waiting(&agent, number)));
-            } else {
-                state.waiters.insert((agent, number), waiter);
-            }
-        }
+        state.leave_waiting(false);
         let busy = |state: &mut State| state.core.awake() > 0;
         let mut state = shared.rest.wait_timeout_while(state, limit, busy).unwrap_or_else(PoisonError::into_inner).0;
-        for ((agent, number), waiter) in std::mem::take(&mut state.waiters) {
-            let _ = waiter.try_send(Err(left_waiting(&agent, number)));
-        }
+        state.leave_waiting(true);
         state.stopping = true;
         shared.work.notify_all();
         shared.clock.notify_all();
@@ -186,6 +202,12 @@ fn left_waiting(agent: &AgentId, number: u64) -> HostError {
 /// Milliseconds since the machine was started.
 fn monotonic() -> u64 {
     asking::now().moment.monotonic_ms
+}
+
+/// Milliseconds of a clock that stands still while the machine sleeps, as threads that wait do.
+fn waking() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::try_from(now).map_or(0, |since| since.as_millis() as u64)
 }
 
 fn wall() -> u64 {
@@ -223,27 +245,48 @@ impl Shared {
 
     /// Looks at an agent anew.
     fn look(self: &Arc<Self>, agent: &AgentId) {
-        let Ok(Some(row)) = self.host.store().agent(agent) else { return };
-        let standing = seams::standing(&self.host, &row);
+        let read = || self.host.store().agent(agent).ok().flatten();
+        let Some(mut row) = read() else { return };
+        // Reading what schedules are takes its time, which others need not wait for. If others have changed something
+        // meanwhile, their word is the newer one.
+        let mut plans = self.host.plans(&row);
         let mut state = lock(&self.state);
+        for _ in 0..ROW_LOOKS {
+            let Some(now) = read() else { return };
+            if now.schedules == row.schedules && now.state == row.state {
+                row = now;
+                break;
+            }
+            drop(state);
+            plans = self.host.plans(&now);
+            row = now;
+            state = lock(&self.state);
+        }
+        self.plan(&mut state, agent, plans);
+        self.clock.notify_one();
+        self.take_in(&mut state, &row);
+        self.turn_away(&mut state, agent);
+        state.core.forget_dead(agent);
+    }
+
+    /// Takes in how an agent stands.
+    fn take_in(self: &Arc<Self>, state: &mut MutexGuard<'_, State>, row: &AgentRow) {
+        let (agent, standing) = (row.agent.clone(), seams::standing(&self.host, row));
         match standing.life {
             Life::Revoked => drop(state.closed.insert(agent.clone())),
-            _ => drop(state.closed.remove(agent)),
+            _ => drop(state.closed.remove(&agent)),
         }
-        self.plan(&mut state, &row);
-        self.clock.notify_one();
-        self.hear(&mut state, Event::Seen { agent: agent.clone(), standing });
-        self.turn_away(&mut state, agent);
+        self.hear(state, Event::Seen { agent, standing });
     }
 
     /// Takes in an agent's schedules. One that can't be kept doesn't keep the others from starting, and status tells.
-    fn plan(&self, state: &mut State, row: &AgentRow) {
-        let plans = self.host.plans(row);
-        match &plans {
-            Ok(_) => drop(state.unkept.remove(&row.agent)),
-            Err(why) => drop(state.unkept.insert(row.agent.clone(), format!("its schedules can't be kept: {why}"))),
+    fn plan(&self, state: &mut State, agent: &AgentId, plans: Result<Vec<(String, Plan)>, HostError>) {
+        state.unkept.retain(|(of, _), _| of != agent);
+        if let Err(why) = &plans {
+            let why = format!("its schedules can't be kept: {why}");
+            state.unkept.insert((agent.clone(), String::new()), why);
         }
-        state.timetable.set(&row.agent, plans.unwrap_or_default());
+        state.timetable.set(agent, plans.unwrap_or_default());
     }
 
     /// What an agent is doing; looked up if it isn't known yet.
@@ -254,59 +297,6 @@ impl Shared {
         self.host.known(agent)?;
         self.look(agent);
         Ok(lock(&self.state).core.life(agent))
-    }
-
-    /// Whoever waits for an agent that takes no turns any more is told so.
-    fn turn_away(&self, state: &mut State, agent: &AgentId) {
-        let Some(life) = state.core.life(agent).filter(|life| !life.is_idle() && !life.is_awake()) else { return };
-        self.tell_waiting(state, agent, || Some(self.why_not(agent, life)));
-    }
-
-    /// Whoever waits for this agent is told why it takes no turn, if it still doesn't.
-    fn tell_waiting(&self, state: &mut State, agent: &AgentId, why_not: impl Fn() -> Option<HostError>) {
-        let of_agent = state.waiters.range((agent.clone(), 0)..=(agent.clone(), u64::MAX));
-        let keys: Vec<_> = of_agent.map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            let Some(why) = why_not() else { return };
-            if let Some(waiter) = state.waiters.remove(&key) {
-                let _ = waiter.try_send(Err(why));
-            }
-        }
-    }
-
-    /// Whoever waits for an agent that was tried again in vain is told so. Its message stays in line.
-    fn tell_delayed(&self, state: &mut State, agent: &AgentId) {
-        let Some(why) = state.core.delayed(agent) else { return };
-        let of_agent = state.waiters.range((agent.clone(), 0)..=(agent.clone(), u64::MAX));
-        let keys: Vec<_> = of_agent.map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            if let Some(waiter) = state.waiters.remove(&key) {
-                let (agent, number) = key;
-                let _ = waiter.try_send(Err(HostError::Delayed { agent, number, why: why.clone() }));
-            }
-        }
-    }
-
-    /// Whoever waits for an agent that lacks a required secret is told so. The message stays in line.
-    fn tell_unequipped(&self, state: &mut State, agent: &AgentId) {
-        let why_not = || self.host.known(agent).and_then(|row| self.host.equipped(&row)).err();
-        self.tell_waiting(state, agent, why_not);
-    }
-
-    /// Why an agent takes no turn or no mail. What an operator has to know of it is for the host to say.
-    fn why_not(&self, agent: &AgentId, life: Life) -> HostError {
-        let said = || {
-            let row = self.host.known(agent)?;
-            match (life, row.unfinished) {
-                (Life::InDoubt, Some(turn)) => return self.host.in_doubt(agent, turn),
-                // The breaker's word comes before it is on record.
-                (Life::Quarantined, _) if row.state == AgentState::Quarantined => return self.host.quarantined(agent),
-                (Life::Revoked, _) => self.host.trusted(&row)?,
-                _ => {}
-            }
-            Ok(HostError::NotRunning { agent: agent.clone(), life, help: seams::help(agent, life) })
-        };
-        said().unwrap_or_else(|why| why)
     }
 
     /// Whether a message need not wait for as long as an operator takes to bind a secret. One that is left for the agent may.
@@ -342,40 +332,6 @@ impl Shared {
         }
     }
 
-    /// Puts a message in line and waits for its turn.
-    fn wait_in_line(self: &Arc<Self>, agent: &AgentId, message: Message) -> Result<Turn, HostError> {
-        *lock(&self.state).arriving.entry(agent.clone()).or_default() += 1;
-        let written = self.host.enqueue(agent, message);
-        let mut state = lock(&self.state);
-        let arriving = state.arriving.get_mut(agent).map_or(0, |arriving| {
-            *arriving -= 1;
-            *arriving
-        });
-        let early = written.as_ref().ok().and_then(|number| state.early.remove(&(agent.clone(), *number)));
-        if arriving == 0 {
-            state.arriving.remove(agent);
-            state.early.retain(|(of, _), _| of != agent);
-        }
-        let number = written?;
-        if let Some(turn) = early {
-            return Ok(turn);
-        }
-        if state.core.is_draining() {
-            return Err(left_waiting(agent, number));
-        }
-        let (waiter, answer) = sync_channel(1);
-        state.waiters.insert((agent.clone(), number), waiter);
-        self.hear(&mut state, Event::Mail { agent: agent.clone() });
-        self.turn_away(&mut state, agent);
-        let again = state.core.delayed(agent).is_some();
-        drop(state);
-        // What kept the agent from its turn may be over, and its pause is long: somebody waits now.
-        if again {
-            self.look(agent);
-        }
-        answer.recv().unwrap_or_else(|_| Err(left_waiting(agent, number)))
-    }
-
     /// A thread that takes turns.
     fn work(self: Arc<Self>) {
         let mut state = lock(&self.state);
@@ -402,9 +358,10 @@ impl Shared {
                 let done = catch_unwind(AssertUnwindSafe(|| self.host.next_turn(&agent))).unwrap_or_else(|_| broke());
                 match done {
                     Ok(Some((number, turn))) => {
+                        self.answering(&agent, number);
                         let turn = Ok(turn);
                         self.turned(&agent, &turn);
-                        self.answer(&agent, number, turn);
+                        turn.into_iter().for_each(|turn| self.answer(&agent, number, turn));
                     }
                     Ok(None) => self.ended(&agent, Ended::Nothing, &[]),
                     Err(why) => self.turned(&agent, &Err(why)),
@@ -414,19 +371,6 @@ impl Shared {
                 Ok(()) => self.turn_away(&mut lock(&self.state), &agent),
                 Err(_) => self.hear(&mut lock(&self.state), Event::AtLarge { agent }),
             },
-        }
-    }
-
-    /// Hands a turn to whoever waits for it.
-    fn answer(&self, agent: &AgentId, number: u64, turn: Result<Turn, HostError>) {
-        let mut state = lock(&self.state);
-        let key = (agent.clone(), number);
-        if let Some(waiter) = state.waiters.remove(&key) {
-            let _ = waiter.try_send(turn);
-        } else if state.arriving.contains_key(agent)
-            && let Ok(turn) = turn
-        {
-            state.early.insert(key, turn);
         }
     }
 
@@ -448,8 +392,13 @@ impl Shared {
             self.hear(&mut lock(&self.state), Event::Hold(true));
             self.clock.notify_one();
         }
+        // Before its next turn is thought of.
+        if is_revoked(turn) {
+            self.look(agent);
+        }
+        let may_pause = turn.is_err() || matches!(ended, Ended::Stopped { .. });
         self.ended(agent, ended, &told);
-        if turn.is_err() {
+        if may_pause {
             self.tell_delayed(&mut lock(&self.state), agent);
         }
         if matches!(turn, Err(HostError::SlotEmpty { .. } | HostError::SlotUnknown { .. })) {
@@ -457,7 +406,7 @@ impl Shared {
         }
         // Whatever kept it from its turn may be on disk by now.
         let is_off_duty = || self.host.store().agent(agent).is_ok_and(|row| row.is_some_and(|row| off_duty(&row)));
-        if is_revoked(turn) || (turn.as_ref().is_err() && is_off_duty()) {
+        if turn.as_ref().is_err() && is_off_duty() {
             self.look(agent);
         }
     }
@@ -478,81 +427,14 @@ impl Shared {
             self.hear(&mut state, Event::Mail { agent: to.clone() });
         }
         self.turn_away(&mut state, agent);
+        self.tell_held(&mut state);
+        state.core.forget_dead(agent);
         // To notify is a call of the kernel even if nobody waits.
         if state.core.is_draining() {
             self.rest.notify_all();
         }
         drop(state);
         strangers.into_iter().for_each(|to| self.look(to));
-    }
-
-    /// The clock: pauses that are over, schedules that are due, and whether what was stopped goes on.
-    fn keep_time(self: Arc<Self>) {
-        loop {
-            self.look_at_closed();
-            let mut state = lock(&self.state);
-            if state.stopping {
-                return;
-            }
-            if state.core.is_held() && self.host.running().is_ok() {
-                self.hear(&mut state, Event::Hold(false));
-            }
-            self.hear(&mut state, Event::Tick);
-            let idle = state.core.is_draining() || state.core.is_held();
-            let due = if idle {
-                Vec::new()
-            } else {
-                let State { core, timetable, .. } = &mut *state;
-                timetable.take(wall(), |agent| core.life(agent).is_some_and(|life| life.is_idle() || life.is_awake()))
-            };
-            if !due.is_empty() {
-                drop(state);
-                self.fire(due);
-                continue;
-            }
-            let pause = [
-                state.core.next_due().map(|due| due.saturating_sub(monotonic())),
-                state.timetable.next().filter(|_| !idle).map(|due| due.saturating_sub(wall())),
-                state.core.is_held().then_some(HELD_LOOK_MS),
-                (!state.closed.is_empty()).then_some(CLOSED_LOOK_MS),
-                Some(CLOCK_LOOK_MS),
-            ];
-            let pause = pause.into_iter().flatten().min().unwrap_or(CLOCK_LOOK_MS);
-            // At least a millisecond: a clock that stands still must not keep a processor busy.
-            let pause =
-                Duration::from_millis(if state.core.is_held() { pause.max(HELD_LOOK_MS) } else { pause.max(1) });
-            drop(self.clock.wait_timeout(state, pause));
-        }
-    }
-
-    /// Agents that were restored go on.
-    fn look_at_closed(self: &Arc<Self>) {
-        let closed = lock(&self.state).closed.clone();
-        for agent in closed {
-            let row = self.host.store().agent(&agent).ok().flatten();
-            if row.is_none_or(|row| self.host.trusted(&row).is_ok()) {
-                self.look(&agent);
-            }
-        }
-    }
-
-    /// All of them go to disk together.
-    fn fire(self: &Arc<Self>, due: Vec<(AgentId, String, Due)>) {
-        let fire = |(agent, name, due): (AgentId, String, Due)| {
-            let ticket = self.host.fire(&agent, &name, &due);
-            (agent, name, due.until, ticket)
-        };
-        let tickets: Vec<_> = due.into_iter().map(fire).collect();
-        for (agent, name, until, ticket) in tickets {
-            let written = ticket.is_ok_and(|ticket| ticket.wait().is_ok());
-            let mut state = lock(&self.state);
-            if written {
-                state.timetable.fired(&agent, &name, until);
-                self.hear(&mut state, Event::Mail { agent });
-            } else {
-                state.timetable.failed(&agent, &name, wall());
-            }
-        }
     }
 }
 

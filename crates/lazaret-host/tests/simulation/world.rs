@@ -270,7 +270,9 @@ impl World {
             return Ok(());
         }
         let wall = self.wall();
-        let due = self.table.take(wall, |agent| core.life(agent).is_some_and(|life| life.is_idle() || life.is_awake()));
+        let due = self
+            .table
+            .take(wall, usize::MAX, |agent| core.life(agent).is_some_and(|life| life.is_idle() || life.is_awake()));
         for (agent, name, due) in due {
             watch::lawful(&self.disk.agents[&agent].schedules[&name], &due, wall)?;
             self.fired += 1;

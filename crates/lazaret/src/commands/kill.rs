@@ -5,11 +5,10 @@ use std::path::Path;
 use lazaret_gate::ledger::{Change, Switch, SwitchEvent};
 use lazaret_gate::shown;
 use lazaret_host::{Host, HostError, Settings, now, set_switch, switches};
-use lazaret_link::Request;
-use lazaret_store::StoreError;
+use lazaret_link::{KillRequest, Request};
 use serde_json::json;
 
-use super::{SPEND_KILL_SWITCH, data_dir, operator};
+use super::{SPEND_KILL_SWITCH, data_dir, operator, stopping};
 use crate::cli::Cli;
 use crate::door::keeper_of;
 use crate::failure::{Code, Failure};
@@ -55,7 +54,8 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         // What was never used can be stopped too.
         Host::open_with(&root, Settings { preset: cli.preset.clone(), ..Settings::default() })?;
     }
-    let before = switches(&root);
+    // A stop waits for nobody's word.
+    let before = if args.lift { stopping::thrown(&root) } else { switches(&root) };
     let named = args.switch.map(Switch::from);
     let chosen = [Switch::Spend, Switch::All].into_iter().filter(|switch| named.is_none_or(|named| named == *switch));
     // To lift what isn't thrown is no event.
@@ -64,12 +64,17 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let change = if args.lift { Change::Lifted } else { Change::Thrown };
     for switch in &chosen {
         let (by, at, reason) = (by.clone(), now().moment.wall_ms, args.reason.clone());
-        set_switch(&root, &SwitchEvent { switch: *switch, change, by, at, reason })?;
+        let event = SwitchEvent { switch: *switch, change, by, at, reason };
+        match set_switch(&root, &event) {
+            // Who has the data root open can obey all the same.
+            Err(why @ HostError::Unsaved { .. }) if !args.lift => ask(&root, event)?.ok_or(why)?,
+            written => drop(written?),
+        }
     }
     // The switch is thrown; putting it on record is for whoever has the data root open, or for us if nobody has. The
     // environment's own switch is left alone here: otherwise nothing could lift it.
-    let recorded = record(&root, cli);
-    let after = switches(&root);
+    let recorded = stopping::record(&root, cli);
+    let after = stopping::thrown(&root);
     ui.json(&json!({ "switches": after, "changed": chosen, "recorded": recorded.is_ok() }));
     for switch in &chosen {
         let (what, again) = match switch {
@@ -95,26 +100,13 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         let text = format!("`{SPEND_KILL_SWITCH}` is set: the next command that has it stops all spending again");
         ui.aside(Tone::Odd, "note:", &text);
     }
-    match recorded {
-        Ok(()) => Ok(Code::Done),
-        Err(Failure::Host(HostError::Store(StoreError::Busy { .. }))) => {
-            ui.aside(Tone::Quiet, "note:", "another process has the data root open: it obeys and records this");
-            Ok(Code::Done)
-        }
-        Err(why) => {
-            ui.aside(Tone::Bad, "note:", "this is in force, but it can't be put on record:");
-            Err(why)
-        }
-    }
+    stopping::told(recorded, ui)
 }
 
-/// Has what happened to the switches put on record: by the keeper, or by ourselves if there is none.
-fn record(root: &Path, cli: &Cli) -> Result<(), Failure> {
-    if let Ok(Some(mut keeper)) = keeper_of(root)
-        && keeper.ask(Request::Record).is_ok()
-    {
-        return Ok(());
-    }
-    Host::open_with(root, Settings { preset: cli.preset.clone(), ..Settings::default() })?;
-    Ok(())
+/// Has the keeper throw a switch that the file can't be made to say; none if no keeper runs.
+fn ask(root: &Path, event: SwitchEvent) -> Result<Option<()>, Failure> {
+    let Ok(Some(mut keeper)) = keeper_of(root) else { return Ok(None) };
+    let SwitchEvent { switch, by, reason, .. } = event;
+    keeper.ask(Request::Kill(KillRequest { switch, lift: false, by, reason }))?;
+    Ok(Some(()))
 }

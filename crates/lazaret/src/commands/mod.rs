@@ -19,6 +19,7 @@ pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod stop;
+mod stopping;
 pub(crate) mod terms;
 pub(crate) mod trust;
 pub(crate) mod turn;

@@ -110,7 +110,7 @@ fn replay(
         for (record, differs) in &differing {
             // The verdict is what was asked for: that it can't be put on record must not hide it.
             if let Err(why) = host.note_mismatch(record, differs, &operator()) {
-                ui.aside(Tone::Bad, "note:", &format!("this is not held against `{}`: {why}", record.agent));
+                say_unrecorded(ui, &record.agent, &why.to_string());
             }
         }
         return Ok(verdicts);
@@ -118,12 +118,17 @@ fn replay(
     let request = Request::Turns(TurnsRequest::Replay { turns: turns.to_owned() });
     let Reply::Replayed(replayed) = door.ask(request)? else { return Err(unexpected()) };
     let mut verdicts = Vec::with_capacity(replayed.len());
-    for Replayed { entry, agent, turn, result } in replayed {
+    for Replayed { entry, agent, turn, result, unrecorded } in replayed {
         let verdict = result.into();
         each(entry, &agent, turn, &verdict);
+        unrecorded.iter().for_each(|why| say_unrecorded(ui, &agent, why));
         verdicts.push(verdict);
     }
     Ok(verdicts)
+}
+
+fn say_unrecorded(ui: &Ui, agent: &AgentId, why: &str) {
+    ui.aside(Tone::Bad, "note:", &format!("this is not held against `{agent}` yet: {why}"));
 }
 
 fn verify(door: &mut Door, turns: &[String], ui: &Ui) -> Result<Code, Failure> {

@@ -7,13 +7,13 @@ use lazaret_gate::ledger::Switch;
 use lazaret_gate::policy::{self, PRESETS, Problem};
 use lazaret_gate::record::Body;
 use lazaret_gate::{Digest, Rulebook, shown};
-use lazaret_host::{Approvals, InForce, past, read_rules, switches};
+use lazaret_host::{Approvals, past, read_rules};
 use lazaret_link::{Reply, Request, Status, Trouble};
 use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
 use super::budget::capped;
-use super::{data_dir, open_reader};
+use super::{data_dir, open_reader, stopping};
 use crate::cli::Cli;
 use crate::door::{keeper_of, unexpected};
 use crate::failure::{Code, Failure};
@@ -33,11 +33,11 @@ pub(crate) fn run(_: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let mut agents = reader.agents()?;
     agents.retain(|row| row.state != AgentState::Removed);
     let rules = Rules::find(&reader, read_rules(&root))?;
-    let stopped = switches(&root);
+    let stopped = stopping::thrown(&root);
     let pending = Approvals::open(&root)?.pending()?;
     let asked = Asked::count(&reader)?;
     let (near, near_json) = near_caps(&agents);
-    let in_force = InForce::read(&root);
+    let in_force = stopping::in_force(&root);
     let is_revoked = |row: &&AgentRow| in_force.revoked(&row.agent, row.revoked.as_ref()).is_some();
     let revoked = agents.iter().filter(is_revoked).count() as u64;
     // Whoever can't ask the keeper can still read what is on disk.

@@ -5,12 +5,12 @@ use std::path::Path;
 use clap::Subcommand;
 use lazaret_gate::trust::{self, Revoked, Score, TrustChange, TrustEvent};
 use lazaret_gate::{AgentId, shown};
-use lazaret_host::{Host, HostError, InForce, Settings, TrustTold, Trusted, change_trust, conduct_of, is_told, now};
-use lazaret_link::Request;
-use lazaret_store::{AgentRow, AgentState, Reader, StoreError};
+use lazaret_host::{HostError, InForce, TrustTold, Trusted, change_trust, conduct_of, is_told, now};
+use lazaret_link::{LinkError, Request, TrustRequest};
+use lazaret_store::{AgentRow, AgentState, Reader};
 use serde_json::json;
 
-use super::{data_dir, open_reader, operator};
+use super::{data_dir, open_reader, operator, stopping};
 use crate::cli::Cli;
 use crate::door::keeper_of;
 use crate::failure::{Code, Failure};
@@ -68,7 +68,11 @@ struct Names {
 
 pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
     let (root, reader) = (data_dir(cli)?, open_reader(cli)?);
-    let in_force = InForce::read(&root);
+    // A stop waits for nobody's word.
+    let in_force = match &args.command {
+        Command::Revoke(_) => InForce::read(&root),
+        _ => stopping::in_force(&root),
+    };
     match &args.command {
         Command::List => list(&reader, &in_force, ui),
         Command::Show { name } => {
@@ -80,7 +84,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
             let event = event(&row, TrustChange::Set, *score, reason);
             let before = in_force.score(&row, &conduct_of(&reader, name)?);
             let recorded = change(&root, &reader, cli, &[event])?;
-            let after = InForce::read(&root).score(&row, &conduct_of(&reader, name)?);
+            let after = stopping::in_force(&root).score(&row, &conduct_of(&reader, name)?);
             ui.json(&json!({ "agent": name, "base": score, "score": after, "recorded": recorded.is_ok() }));
             let set = ui.paint(Tone::Good, "set");
             let then = match in_force.revoked(name, row.revoked.as_ref()) {
@@ -88,7 +92,7 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
                 None => format!("with its conduct that is {after}, and was {before}"),
             };
             ui.line(&format!("{set} {name}: base {score}; {then}"));
-            told(recorded, ui)
+            stopping::told(recorded, ui)
         }
         Command::Revoke(names) => revoke(&root, &reader, &in_force, names, cli, ui),
         Command::Restore(names) => restore(&root, &reader, &in_force, names, cli, ui),
@@ -114,29 +118,38 @@ fn event(row: &AgentRow, change: TrustChange, score: Score, reason: &str) -> Tru
     TrustEvent { agent, change, score, by, at, reason: reason.to_owned(), turn: None }
 }
 
-/// Changes the file, which is in force at once; then puts it on record, unless another process has the data root open and
-/// does so.
-fn change(root: &Path, reader: &Reader, cli: &Cli, events: &[TrustEvent]) -> Result<Result<(), HostError>, Failure> {
-    change_trust(root, reader, events)?;
-    if let Some(mut keeper) = keeper_of(root)? {
-        keeper.ask(Request::Record)?;
-        return Ok(Ok(()));
+/// Changes the file, which is in force at once; then has it put on record, which may fail by itself.
+fn change(root: &Path, reader: &Reader, cli: &Cli, events: &[TrustEvent]) -> Result<Result<(), Failure>, Failure> {
+    match change_trust(root, reader, events) {
+        // Who has the data root open can obey all the same.
+        Err(why @ HostError::Unsaved { .. }) if events.iter().all(|it| it.change == TrustChange::Revoked) => {
+            revoke_unwritten(root, events, why)
+        }
+        written => {
+            written?;
+            Ok(stopping::record(root, cli))
+        }
     }
-    Ok(Host::open_with(root, Settings { preset: cli.preset.clone(), ..Settings::default() }).map(drop))
 }
 
-fn told(recorded: Result<(), HostError>, ui: &Ui) -> Result<Code, Failure> {
-    match recorded {
-        Ok(()) => Ok(Code::Done),
-        Err(HostError::Store(StoreError::Busy { .. })) => {
-            ui.aside(Tone::Quiet, "note:", "another process has the data root open: it obeys and records this");
-            Ok(Code::Done)
-        }
-        Err(why) => {
-            ui.aside(Tone::Bad, "note:", "this is in force, but it can't be put on record:");
-            Err(why.into())
+/// Has the keeper revoke agents though the file can't be written; if there is none, that stays the failure. Each of them is
+/// tried, whatever comes of the others.
+fn revoke_unwritten(root: &Path, events: &[TrustEvent], unsaved: HostError) -> Result<Result<(), Failure>, Failure> {
+    let Ok(Some(mut keeper)) = keeper_of(root) else { return Err(unsaved.into()) };
+    let (mut told, mut failed) = (None, None);
+    for event in events {
+        let (agent, by, reason) = (event.agent.clone(), event.by.clone(), event.reason.clone());
+        match keeper.ask(Request::Trust(TrustRequest::Revoke { agent, by, reason })) {
+            Ok(_) => {}
+            Err(why @ LinkError::Fault(_)) => {
+                let why = Failure::from(why);
+                let place = if why.is_in_force() { &mut told } else { &mut failed };
+                place.get_or_insert(why);
+            }
+            Err(why) => return Err(why.into()),
         }
     }
+    failed.map_or_else(|| Ok(told.map_or(Ok(()), Err)), Err)
 }
 
 fn revoke(
@@ -162,7 +175,7 @@ fn revoke(
     if rows.is_empty() {
         ui.line("there are no agents");
     }
-    told(recorded, ui)
+    stopping::told(recorded, ui)
 }
 
 fn restore(
@@ -196,7 +209,7 @@ fn restore(
     if names.all && restored.is_empty() {
         ui.line("nobody is revoked");
     }
-    told(recorded, ui)
+    stopping::told(recorded, ui)
 }
 
 fn list(reader: &Reader, in_force: &InForce, ui: &Ui) -> Result<Code, Failure> {

@@ -19,8 +19,8 @@ use super::porter::Porter;
 use super::shared::{InFlight, Place};
 
 /// Why a connection ends that did nothing wrong.
-pub(crate) fn say(code: &str, text: &str) -> Vec<u8> {
-    Ticket::unasked().say(Err(Fault::new(code, text, 7)))
+pub(crate) fn say(ticket: Ticket, code: &str, text: &str) -> Vec<u8> {
+    ticket.say(Err(Fault::new(code, text, 7)))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -164,12 +164,13 @@ impl Connection {
                 Heard::Steps(steps) => (steps, false),
                 Heard::End(steps) => (steps, true),
                 Heard::Idle => {
-                    self.say(say("idle", "nothing was said for too long; connect again"));
+                    self.say(say(reading.session.unasked(), "idle", "nothing was said for too long; connect again"));
                     return;
                 }
             };
             if !is_end && reading.has_outstayed() {
-                self.say(say("idle", "the token was not shown for too long; connect again"));
+                let text = "the token was not shown for too long; connect again";
+                self.say(say(reading.session.unasked(), "idle", text));
                 return;
             }
             let heard = !steps.is_empty();

@@ -8,8 +8,11 @@ pub(crate) const CONNECTIONS: usize = 256;
 /// Turns that are asked for at once, and readings of many. Each may hold a thread for as long as a guest or a person thinks.
 pub(crate) const TURNS: usize = 256;
 
-/// The same for what doesn't take that long: looks, orders, messages that are left.
+/// The same for what waits for nobody: looks, messages that are left, schedules.
 pub(crate) const SHORT: usize = 64;
+
+/// The same for what operators do with agents: each may have to wait until the agent's turn is over.
+pub(crate) const ORDERS: usize = 64;
 
 /// The same for what must not wait in any line: stops, switches, status.
 pub(crate) const URGENT: usize = 32;
@@ -21,7 +24,7 @@ pub(crate) const STAND: Duration = Duration::from_secs(30);
 pub(crate) const READING: usize = 32;
 
 /// All of them. Each connection may have one thread that reads and one that writes; what waits for room has none.
-pub(crate) const THREADS: usize = 2 * CONNECTIONS + TURNS + SHORT + URGENT + READING;
+pub(crate) const THREADS: usize = 2 * CONNECTIONS + TURNS + SHORT + ORDERS + URGENT + READING;
 
 /// Answers that one connection may wait for; after that, nothing more is read from it.
 pub(crate) const IN_FLIGHT: usize = 32;

@@ -50,6 +50,9 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
         .build()
         .map_err(failed("no threads to serve with"))?;
     socket::raise_files();
+    // Before any agent takes a turn: if a place can't be had, nothing was begun that would be cut off.
+    let listener = socket::Listener::open(root).map_err(failed("the socket can't be had"))?;
+    let bound = runtime.block_on(http::Bound::take(root, wish))?;
     let (ending, phase) = Ending::new();
     let host = Arc::new(host);
     let supervisor = Supervisor::start(host.clone(), Pace::default())?;
@@ -58,9 +61,8 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
     let watcher = http::Watcher::new(keeper.host(), traces::Exporter::start());
     let shared = Shared::new(keeper, token, ending);
     let served = runtime.block_on(async {
-        let listener = socket::Listener::open(root).map_err(failed("the socket can't be had"))?;
         let listening = listener.listener()?;
-        let http = http::Server::open(root, wish, &shared, &watcher).await?;
+        let http = bound.map(|bound| bound.serve(root, &shared, &watcher));
         let porter =
             Porter::start(Arc::clone(&shared), Handle::current()).map_err(failed("the socket can't be watched"))?;
         info!(pid = std::process::id(), "the keeper is up");
@@ -70,7 +72,7 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
         let troubles = tokio::spawn(look_for_trouble(Arc::clone(&shared)));
         let signals = tokio::spawn(heed_signals(Arc::clone(&shared)));
         let accepting = tokio::spawn(Arc::clone(&porter).accept(listening, socket::connections()));
-        drain(&shared, phase).await;
+        let hurried = drain(&shared, phase).await;
         [watchdog, files, troubles, signals, accepting].iter().for_each(JoinHandle::abort);
         porter.hang_up();
         if let Some(http) = http {
@@ -78,23 +80,26 @@ pub(crate) fn serve(root: &Path, host: Host, token: Token, wish: http::Wish) -> 
         }
         // While the lock is held: whoever comes next makes a new one.
         drop(listener);
-        Ok(())
+        Ok(hurried)
     });
     watcher.end();
     // A turn that did not end in time is cut off here, and taken up at the next start. If none is, nobody holds the host any
     // more but us, and the data root is closed in order.
-    let quiet = shared.in_flight() == 0;
+    let quiet = shared.in_flight() == 0 && !matches!(served, Ok(Hurried(true)));
     runtime.shutdown_timeout(if quiet { CLOSING } else { Duration::ZERO });
     drop((shared, watcher));
     let begun = std::time::Instant::now();
     while quiet && Arc::strong_count(&host) > 1 && begun.elapsed() < CLOSING {
         std::thread::sleep(LOOK);
     }
-    served
+    served.map(drop)
 }
 
+/// Whether somebody said that the end can't wait.
+struct Hurried(bool);
+
 /// Waits for the end, and then for what is under way, as long as there is time.
-async fn drain(shared: &Shared, mut phase: tokio::sync::watch::Receiver<Phase>) {
+async fn drain(shared: &Shared, mut phase: tokio::sync::watch::Receiver<Phase>) -> Hurried {
     let mut agents = None;
     loop {
         let until = match *phase.borrow_and_update() {
@@ -119,10 +124,13 @@ async fn drain(shared: &Shared, mut phase: tokio::sync::watch::Receiver<Phase>) 
         }
         let _ = tokio::time::timeout(LOOK, phase.changed()).await;
     }
-    match shared.in_flight() {
+    // Turns that answer mail are nobody's request, and cut off all the same.
+    let turns = shared.keeper.supervisor().map_or(0, |supervisor| supervisor.status().awake as u64);
+    match shared.in_flight().max(turns) {
         0 => info!("the keeper is down"),
         cut => warn!(cut, "the keeper is down; turns that were cut off are taken up at the next start"),
     }
+    Hurried(matches!(*phase.borrow(), Phase::Over))
 }
 
 /// Puts on record what somebody has changed by hand: kill switches, revocations, rules.
@@ -133,7 +141,7 @@ async fn look_at_files(shared: Arc<Shared>) {
     loop {
         ticks.tick().await;
         let keeper = Arc::clone(&shared.keeper);
-        let looked = tokio::task::spawn_blocking(move || keeper.host().look()).await;
+        let looked = tokio::task::spawn_blocking(move || keeper.look()).await;
         // What can't be written now is kept, and said once.
         if let Ok(Err(why)) = &looked
             && !failed

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use lazaret_link::Ticket;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -70,7 +71,7 @@ impl Porter {
                     // Never waits: the other side may not listen.
                     Err(_) => {
                         let text = "too many connections; try again when some have ended";
-                        let _ = stream.try_write(&say("too-many", text));
+                        let _ = stream.try_write(&say(Ticket::unasked(), "too-many", text));
                     }
                 },
                 Err(why) => {
@@ -86,7 +87,7 @@ impl Porter {
     fn admit(self: &Arc<Self>, stream: UnixStream, place: OwnedSemaphorePermit) {
         if !may_ask(&stream) {
             warn!("somebody else's process was turned away");
-            let _ = stream.try_write(&say("not-you", "this keeper answers only its own user"));
+            let _ = stream.try_write(&say(Ticket::unasked(), "not-you", "this keeper answers only its own user"));
             return;
         }
         if let Err(why) = self.open(stream, place) {

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-use super::limits::{SHORT, STAND, TURNS, URGENT};
+use super::limits::{ORDERS, SHORT, STAND, TURNS, URGENT};
 use crate::failure::Failure;
 
 /// How far the keeper is.
@@ -99,6 +99,7 @@ impl Drop for InFlight {
 /// Room among those that are being answered.
 struct Lines {
     turns: Arc<Semaphore>,
+    orders: Arc<Semaphore>,
     short: Arc<Semaphore>,
     urgent: Arc<Semaphore>,
 }
@@ -110,6 +111,7 @@ impl Lines {
             Line::Open => None,
             Line::Urgent => Some((&self.urgent, URGENT)),
             Line::Short => Some((&self.short, SHORT)),
+            Line::Orders => Some((&self.orders, ORDERS)),
             Line::Turns => Some((&self.turns, TURNS)),
         }
     }
@@ -122,8 +124,9 @@ pub(crate) struct Place {
 
 impl Shared {
     pub(crate) fn new(keeper: Arc<Keeper>, token: Token, ending: Ending) -> Arc<Self> {
-        let [turns, short, urgent] = [TURNS, SHORT, URGENT].map(|most| Arc::new(Semaphore::new(most)));
-        let lines = Lines { turns, short, urgent };
+        let room = [TURNS, ORDERS, SHORT, URGENT];
+        let [turns, orders, short, urgent] = room.map(|most| Arc::new(Semaphore::new(most)));
+        let lines = Lines { turns, orders, short, urgent };
         Arc::new(Self { keeper, token, ending, lines, in_flight: AtomicU64::new(0) })
     }
 
@@ -138,11 +141,14 @@ impl Shared {
         InFlight(Arc::clone(self))
     }
 
-    /// Whether threads are to be had and the database answers.
+    /// Whether threads are to be had, the database answers and agents' turns are seen to.
     pub(crate) async fn is_well(&self) -> bool {
         let keeper = Arc::clone(&self.keeper);
-        let read = tokio::task::spawn_blocking(move || keeper.host().store().answers().is_ok());
-        read.await.unwrap_or(false)
+        let is_well = move || {
+            let seen_to = keeper.supervisor().is_none_or(|supervisor| supervisor.is_well());
+            seen_to && keeper.host().store().answers().is_ok()
+        };
+        tokio::task::spawn_blocking(is_well).await.unwrap_or(false)
     }
 
     /// Answers a request of somebody who has shown the token, or one that needs none.
@@ -176,7 +182,8 @@ impl Shared {
 
     /// As [`Self::ask`], in the thread that calls, for as long as it takes.
     pub(crate) fn answer(&self, request: Request, _place: Place) -> Result<Reply, Fault> {
-        let (name, is_open, begun) = (request.name(), request.is_open(), Instant::now());
+        let (name, is_open, is_routine) = (request.name(), request.is_open(), request.is_routine());
+        let begun = Instant::now();
         let answered = catch_unwind(AssertUnwindSafe(|| {
             let reply = self.keeper.answer(request)?;
             Keeper::is_sendable(&reply)?;
@@ -188,9 +195,8 @@ impl Shared {
         };
         let ms = begun.elapsed().as_millis() as u64;
         match &answer {
-            // Turns are on record, and who only looks changes nothing.
-            Ok(Reply::Taken(_) | Reply::Problems(_)) => debug!(request = name, ms, "answered"),
             Ok(_) if is_open => {}
+            Ok(_) if is_routine => debug!(request = name, ms, "answered"),
             Ok(_) => info!(request = name, ms, "answered"),
             Err(fault) => {
                 let why = lazaret_gate::shown::text(&fault.text());

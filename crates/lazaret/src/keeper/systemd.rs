@@ -54,10 +54,11 @@ pub(crate) async fn watchdog(shared: Arc<Shared>) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
     let Some(every) = number("WATCHDOG_USEC").filter(|micros| ours && *micros > 0) else { return };
-    let mut ticks = tokio::time::interval(Duration::from_micros(every / 2));
+    let half = Duration::from_micros(every.div_ceil(2));
+    let mut ticks = tokio::time::interval(half);
     loop {
         ticks.tick().await;
-        let well = tokio::time::timeout(Duration::from_micros(every / 2), shared.is_well()).await;
+        let well = tokio::time::timeout(half, shared.is_well()).await;
         if matches!(well, Ok(true)) { notify("WATCHDOG=1") } else { warn!("the keeper is not well") }
     }
 }

@@ -13,8 +13,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use lazaret_exec::egress::{Ask, Egress, Limits, Settings};
-use lazaret_gate::Target;
 use lazaret_gate::address::Destinations;
+use lazaret_gate::{Target, shown};
 use lazaret_host::Observed;
 use serde_json::{Value, json};
 use tracing::{info, warn};
@@ -74,6 +74,11 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// A header's value as OpenTelemetry has it in the environment: in percent escapes where that is needed.
+fn decoded(value: &str) -> String {
+    percent_encoding::percent_decode_str(value).decode_utf8().map_or_else(|_| value.to_owned(), Into::into)
+}
+
 impl Collector {
     fn find() -> Option<Self> {
         let url = variable(TRACES).or_else(|| {
@@ -83,13 +88,14 @@ impl Collector {
         let url = match Target::parse(&url) {
             Ok(url) => url,
             Err(why) => {
-                let url = lazaret_gate::shown::text(&url);
+                // A password may stand in it, and then it says so without that.
+                let url = if url.contains('@') { "(with a name or password in it)".into() } else { shown::text(&url) };
                 warn!(url, %why, "not an address of a collector: no traces are sent");
                 return None;
             }
         };
         let headers = variable(HEADERS).unwrap_or_default();
-        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.trim().into(), value.trim().into()));
+        let pair = |pair: &str| pair.split_once('=').map(|(name, value)| (name.trim().into(), decoded(value.trim())));
         let headers = headers.split(',').filter_map(pair).collect();
         Some(Self { url, headers, service: variable(SERVICE).unwrap_or_else(|| "lazaret".to_owned()) })
     }
@@ -127,7 +133,7 @@ impl Exporter {
         let (queue, spans) = sync_channel(QUEUE);
         let (lost, done) = (std::sync::Arc::new(AtomicU64::new(0)), std::sync::Arc::new(AtomicBool::new(false)));
         let (lost_too, done_too) = (std::sync::Arc::clone(&lost), std::sync::Arc::clone(&done));
-        info!(url = lazaret_gate::shown::text(collector.url.as_str()), "traces are sent");
+        info!(url = shown::text(collector.url.as_str()), "traces are sent");
         let started = std::thread::Builder::new().name("lazaret-otlp".into()).spawn(move || {
             export(&collector, &spans, &lost_too);
             done_too.store(true, Ordering::SeqCst);
@@ -181,7 +187,7 @@ fn export(collector: &Collector, queue: &Receiver<Vec<Value>>, lost: &AtomicU64)
         if quiet && lost.load(Ordering::Relaxed) > 0 {
             let why = sent.err().unwrap_or_else(|| "it is too slow".to_owned());
             let spans = lost.swap(0, Ordering::Relaxed);
-            warn!(spans, why = lazaret_gate::shown::text(&why), "the collector of traces does not take them");
+            warn!(spans, why = shown::text(&why), "the collector of traces does not take them");
             complained = Some(Instant::now());
         }
     }

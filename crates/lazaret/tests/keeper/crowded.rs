@@ -66,3 +66,47 @@ fn as_many_long_turns_as_there_is_room_for_hold_up_only_the_next_one() {
     assert_eq!(keeper.end(), Some(0));
     assert!(!keeper.log().contains("panicked"));
 }
+
+#[test]
+fn orders_that_wait_for_a_long_turn_hold_up_no_looks_and_no_stops() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let mut spin = scene.spin("a");
+    // More than there is room for, each of which waits until the loop is over.
+    let clients: Vec<UnixStream> = (0..4).map(|_| known(&scene)).collect();
+    for mut stream in &clients {
+        for id in 1..=EACH {
+            let quarantine = format!(
+                "{{\"id\":{id},\"ask\":{{\"agent\":{{\"quarantine\":{{\"agent\":\"a\",\"by\":\"ana\",\"reason\":\"\"}}}}}}}}\n"
+            );
+            stream.write_all(quarantine.as_bytes()).unwrap();
+        }
+    }
+    let status = || scene.say(format!("STATUS {}\n", scene.token()).as_bytes());
+    // All that have room, and the loop.
+    station::wait_for("the orders", || status().contains(" under_way=65 "));
+    let (list, took) = timed(|| scene.done(&["agent", "list"]));
+    assert!(list.contains("awake") && took < Duration::from_secs(20), "{took:?}: {list}");
+    scene.done(&["trust", "revoke", "a"]);
+    assert_eq!(spin.wait().unwrap().code(), Some(6));
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+    assert!(!keeper.log().contains("panicked"));
+}
+
+#[test]
+fn a_taken_name_is_said_while_its_agent_is_awake() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let mut spin = scene.spin("a");
+    let component = station::guests().join("rust-counter.wasm");
+    let ((said, code), took) = timed(|| scene.run(&["agent", "create", "a", component.to_str().unwrap()]));
+    assert!(code == 1 && took < Duration::from_secs(20), "{took:?}: {said}");
+    scene.done(&["kill", "all"]);
+    assert_eq!(spin.wait().unwrap().code(), Some(6));
+    scene.done(&["kill", "--lift"]);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+}

@@ -1,11 +1,12 @@
 //! Starting, stopping, and who may ask.
 
 use std::fs;
+use std::io::{BufRead as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::process::Stdio;
 use std::time::Duration;
 
-use lazaret_link::{Client, Request, TOKEN, Token, TurnsRequest, socket};
+use lazaret_link::{AgentRequest, Client, Request, TOKEN, Token, TurnsRequest, socket};
 
 use super::scene::{Scene, timed};
 use crate::station;
@@ -187,6 +188,99 @@ fn the_first_signal_drains_and_the_second_does_not() {
     assert!(String::from_utf8_lossy(&said.stdout).contains("total=1 count=1"), "{said:?}");
     assert_eq!(keeper.end(), Some(0));
     scene.done(&["journal", "verify"]);
+}
+
+#[test]
+fn a_keeper_that_cant_be_reached_begins_nothing() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let token = Token::read(&scene.root.join(TOKEN)).unwrap();
+    let mut client = Client::connect(&socket(&scene.root), &token).unwrap();
+    let (agent, content_type) = ("a".parse().unwrap(), "text/plain".to_owned());
+    let post = AgentRequest::Post { agent, content_type, body: b"spin".to_vec().into() };
+    client.ask(Request::Agent(post)).unwrap();
+    drop(client);
+    scene.done(&["stop", "--within", "0s"]);
+    assert_eq!(keeper.end(), Some(0));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for _ in 0..5 {
+        let (text, code) = scene.run(&["serve", "--http", &address]);
+        assert!(code == 1 && text.contains("the HTTP interface can't be had"), "{text}");
+        assert!(!text.contains("cut off") && !text.contains("the keeper is up"), "{text}");
+        assert!(!scene.root.join("run/keeper.sock").exists() && !scene.root.join("run/http").exists());
+    }
+}
+
+#[test]
+fn a_turn_that_answers_mail_and_is_cut_off_is_told_of() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let token = Token::read(&scene.root.join(TOKEN)).unwrap();
+    let mut client = Client::connect(&socket(&scene.root), &token).unwrap();
+    let (agent, content_type) = ("a".parse().unwrap(), "text/plain".to_owned());
+    let post = AgentRequest::Post { agent, content_type, body: b"spin".to_vec().into() };
+    client.ask(Request::Agent(post)).unwrap();
+    drop(client);
+    let agents = || scene.say(format!("AGENTS {}\n", scene.token()).as_bytes());
+    station::wait_for("the loop", || agents().contains("a awake "));
+    keeper.signal("TERM");
+    station::wait_for("the keeper to stop taking work", || scene.say(b"HEALTH\n") == "STOPPING\n");
+    let (code, took) = timed(|| {
+        keeper.signal("TERM");
+        keeper.end()
+    });
+    assert!(code == Some(0) && took < Duration::from_secs(2), "{code:?} {took:?}");
+    assert!(keeper.log().contains("\"cut\":1"), "{}", keeper.log());
+}
+
+/// A keeper that answers everything in the same way.
+fn answers(scene: &Scene, fault: &'static str) -> std::thread::JoinHandle<String> {
+    let listener = std::os::unix::net::UnixListener::bind(socket(&scene.root)).unwrap();
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().unwrap();
+        let mut lines = std::io::BufReader::new(&stream).lines();
+        lines.next().unwrap().unwrap();
+        (&stream).write_all(b"{\"id\":0,\"ok\":{\"hello\":{\"version\":1,\"program\":\"x\"}}}\n").unwrap();
+        let asked = lines.next().unwrap().unwrap();
+        (&stream).write_all(fault.as_bytes()).unwrap();
+        asked
+    })
+}
+
+#[test]
+fn what_goes_on_after_a_stop_is_said() {
+    let acting = "{\"id\":1,\"error\":{\"code\":\"still-acting\",\"message\":\"the stop is in force, but `a` acts\",\"exit\":1}}\n";
+    for args in [&["kill", "all"][..], &["trust", "revoke", "a"]] {
+        let scene = Scene::new();
+        let mut keeper = scene.serve();
+        scene.agent("a");
+        scene.done(&["stop"]);
+        assert_eq!(keeper.end(), Some(0));
+        let asked = answers(&scene, acting);
+        let (said, code) = scene.run(args);
+        assert_eq!(asked.join().unwrap(), "{\"id\":1,\"ask\":\"record\"}");
+        assert!(code == 1 && said.contains("the stop is in force, but `a` acts"), "{args:?}: {said}");
+        assert!(!said.contains("can't be put on record") && !said.contains("obeys and records"), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn who_has_the_wrong_token_can_stop_agents_all_the_same() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    let mut turn = scene.spin("a");
+    let mut revoke = scene.command(&["trust", "revoke", "a"]);
+    let said = revoke.env("LAZARET_IPC_TOKEN", "another-token-0123456789abc").output().unwrap();
+    let text = String::from_utf8_lossy(&said.stdout).into_owned() + &String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success() && text.contains("revoked: a;"), "{text}");
+    assert!(text.contains("another process has the data root open: it obeys and records this"), "{text}");
+    assert_eq!(turn.wait().unwrap().code(), Some(6));
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
 }
 
 #[test]

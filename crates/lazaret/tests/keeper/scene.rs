@@ -135,6 +135,19 @@ impl Scene {
         text
     }
 
+    /// What the HTTP interface answers to this path, head and all.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let address = std::fs::read_to_string(self.root.join("run/http")).unwrap();
+        let address = address.trim().strip_prefix("http://").unwrap();
+        let mut stream = std::net::TcpStream::connect(address).unwrap();
+        let token = self.token();
+        let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n");
+        write!(stream, "GET {path} HTTP/1.1\r\n{head}\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
     /// Starts a turn that doesn't end, and waits until it has begun.
     pub(crate) fn spin(&self, agent: &str) -> Child {
         let mut command = self.command(&["agent", "send", agent, "spin"]);

@@ -48,7 +48,8 @@ impl Supervisor {
     pub fn trouble(&self, agent: &AgentId) -> Option<(String, u64)> {
         let (state, now) = (lock(&self.shared.state), monotonic());
         let trouble = state.core.trouble(agent).map(|(why, at)| (why, at.saturating_sub(now)));
-        trouble.or_else(|| state.unkept.get(agent).map(|why| (why.clone(), 0)))
+        let unkept = || state.unkept.range((agent.clone(), String::new())..).find(|((of, _), _)| of == agent);
+        trouble.or_else(|| unkept().map(|(_, why)| (why.clone(), 0)))
     }
 
     /// How things stand.
@@ -56,7 +57,7 @@ impl Supervisor {
         let (state, now) = (lock(&self.shared.state), monotonic());
         let troubles =
             state.core.troubles().into_iter().map(|(agent, (why, at))| (agent, (why, at.saturating_sub(now))));
-        let unkept = state.unkept.iter().map(|(agent, why)| (agent.clone(), (why.clone(), 0)));
+        let unkept = state.unkept.iter().map(|((agent, _), why)| (agent.clone(), (why.clone(), 0)));
         Status {
             awake: state.core.awake(),
             in_line: state.core.in_line(),

@@ -148,7 +148,7 @@ struct Figures {
     killed: [(&'static str, bool); 2],
 }
 
-fn figures(host: &lazaret_host::Host, root: &std::path::Path) -> Result<Figures, Problem> {
+fn figures(host: &lazaret_host::Host) -> Result<Figures, Problem> {
     let mut agents = BTreeMap::new();
     let (mut mail, mut longest) = (0, 0);
     for row in host.store().agents_now()? {
@@ -157,7 +157,7 @@ fn figures(host: &lazaret_host::Host, root: &std::path::Path) -> Result<Figures,
         longest = longest.max(row.queued.len());
     }
     let (pending, journal) = (host.approvals().pending()?.len(), host.store().acknowledged());
-    let switches = lazaret_host::switches(root);
+    let switches = host.rules().1;
     let killed = [("spend", switches.spend.is_some()), ("all", switches.all.is_some())];
     Ok(Figures { agents, mail, longest, pending, journal, killed })
 }
@@ -200,8 +200,7 @@ fn text(api: &Api, watcher: &Watcher, figures: &Figures) -> Result<String, std::
                content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8"), Always)
 )]
 pub(crate) async fn serve(State(api): State<Api>) -> Result<Response, Problem> {
-    let root = api.root().to_owned();
-    let figures = api.read(move |host| figures(host, &root)).await?;
+    let figures = api.read(figures).await?;
     let text = text(&api, api.watcher(), &figures).map_err(|_| Problem::unexpected())?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

@@ -163,31 +163,49 @@ pub(crate) struct Server {
     stop: watch::Sender<bool>,
     serving: JoinHandle<()>,
     asking: JoinHandle<()>,
-    place: PathBuf,
+    _word: Word,
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.place);
         self.serving.abort();
         self.asking.abort();
     }
 }
 
-impl Server {
-    /// Begins to serve; none if it isn't wished.
-    pub(crate) async fn open(
-        root: &Path,
-        wish: Wish,
-        shared: &Arc<Shared>,
-        watcher: &Arc<Watcher>,
-    ) -> Result<Option<Self>, Failure> {
+/// The file that says where the interface is, for as long as it is there.
+struct Word(PathBuf);
+
+impl Drop for Word {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Where the interface is going to be served. Whoever connects waits until it is.
+pub(crate) struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+    word: Word,
+}
+
+impl Bound {
+    /// Takes the address, and says where it is; none if that isn't wished.
+    pub(crate) async fn take(root: &Path, wish: Wish) -> Result<Option<Self>, Failure> {
         let place = root.join(PLACE);
         let _ = std::fs::remove_file(&place);
         if wish == Wish::Off {
             return Ok(None);
         }
         let (listener, address) = listen(wish).await?;
+        let word = leave_word(&place, address)
+            .map_err(|why| Failure::Failed(format!("`{}` can't be written: {why}", place.display())))?;
+        Ok(Some(Self { listener, address, word }))
+    }
+
+    /// Begins to serve.
+    pub(crate) fn serve(self, root: &Path, shared: &Arc<Shared>, watcher: &Arc<Watcher>) -> Server {
+        let Self { listener, address, word } = self;
         let (stop, stopped) = watch::channel(false);
         let places = |count| Arc::new(Semaphore::new(count));
         let api = Api(Arc::new(Inner {
@@ -201,14 +219,14 @@ impl Server {
             streams: places(limits::STREAMS),
             stop: stopped.clone(),
         }));
-        leave_word(&place, address)
-            .map_err(|why| Failure::Failed(format!("`{}` can't be written: {why}", place.display())))?;
         info!(address = %format!("http://{address}"), "the HTTP interface is up");
         let asking = tokio::spawn(events::look_for_questions(api.clone()));
         let serving = tokio::spawn(connections::serve(listener, router(api), stopped));
-        Ok(Some(Self { stop, serving, asking, place }))
+        Server { stop, serving, asking, _word: word }
     }
+}
 
+impl Server {
     /// Ends streams and connections. What is being answered is written first, if that is quick.
     pub(crate) async fn close(mut self) {
         self.stop.send_replace(true);
@@ -237,11 +255,12 @@ async fn listen(wish: Wish) -> Result<(TcpListener, SocketAddr), Failure> {
 }
 
 /// Writes down where the interface is, where clients of this data root look. Whoever reads finds all of it or nothing.
-fn leave_word(place: &Path, address: SocketAddr) -> std::io::Result<()> {
+fn leave_word(place: &Path, address: SocketAddr) -> std::io::Result<Word> {
     let part = place.with_extension(format!("part-{}", std::process::id()));
     let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(&part)?;
     writeln!(file, "http://{address}")?;
-    std::fs::rename(&part, place)
+    std::fs::rename(&part, place)?;
+    Ok(Word(place.to_owned()))
 }
 
 fn router(api: Api) -> Router {

@@ -32,7 +32,9 @@ fn status(code: &str) -> StatusCode {
         | "bad-schedule" | "unconfirmed" | "preflight" => StatusCode::UNPROCESSABLE_ENTITY,
         "input-too-large" => StatusCode::PAYLOAD_TOO_LARGE,
         "mailbox-full" | "too-many" => StatusCode::TOO_MANY_REQUESTS,
-        "stopping" | "delayed" | "busy" | "disk-full" | "read-only" | "unwritten" => StatusCode::SERVICE_UNAVAILABLE,
+        "stopping" | "delayed" | "busy" | "disk-full" | "read-only" | "unwritten" | "unsaved" | "begun" => {
+            StatusCode::SERVICE_UNAVAILABLE
+        }
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
@@ -82,9 +84,12 @@ impl From<StoreError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        // It is kept, or in force: whoever asks again has it done twice.
+        let is_done = matches!(&*self.fault.code, "delayed" | "begun" | "unsaved");
         let mut response = (self.status, Json(self.fault)).into_response();
         let more = match self.status {
             StatusCode::UNAUTHORIZED => Some((header::WWW_AUTHENTICATE, "Bearer")),
+            _ if is_done => None,
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => Some((header::RETRY_AFTER, "1")),
             _ => None,
         };
@@ -118,7 +123,7 @@ impl utoipa::IntoResponses for Always {
             (405, "The path has no such method"),
             (421, "The request's `Host` is not this keeper"),
             (500, "The keeper failed; nothing of it is known to be done"),
-            (503, "The keeper stops, or its disk is full; nothing was done"),
+            (503, "The keeper stops, or its disk is full: the fault says what was done"),
             (504, "It takes too long to wait for; it goes on, and is read when it is on record"),
         ]);
         // Said before there is a request to be answered, so without a fault.

@@ -181,6 +181,8 @@ pub(crate) struct Status {
     under_way: u64,
     journal: u64,
     switches: Switches,
+    /// Agents that are revoked in this keeper though the file can't be made to say so.
+    held: Vec<AgentName>,
     questions: u64,
     /// What is wrong with the files in the policy folder.
     problems: Vec<String>,
@@ -222,6 +224,9 @@ pub(crate) struct Replayed {
     /// `verdict` is `match`, `mismatch` (with `place`, `expected` and `actual`) or `unverifiable` (with `missing`).
     #[schema(value_type = Object)]
     result: BTreeMap<String, String>,
+    /// Why that is not held against the agent yet; left out if it is, or need not be.
+    #[schema(required = false)]
+    unrecorded: Option<String>,
 }
 
 /// One event of a stream. Not every one has an id.

@@ -45,6 +45,8 @@ pub(crate) async fn look_for_questions(api: Api) {
     loop {
         sleep(QUESTIONS).await;
         if api.streams().available_permits() == STREAMS {
+            // Whoever comes next isn't told of what is over by then.
+            WAITING.send_if_modified(|known| !std::mem::take(known).is_empty());
             continue;
         }
         if let Ok(found) = api.read(|host| Ok(host.approvals().pending()?)).await {

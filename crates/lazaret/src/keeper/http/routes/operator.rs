@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{Answer, Why};
-use crate::keeper::http::problem::{Always, Missing, Problem, WithBody};
+use crate::keeper::http::problem::{Always, Missing, NotNow, Problem, WithBody};
 use crate::keeper::http::take::{Asked, At, Sent};
 use crate::keeper::http::{Api, shapes};
 
@@ -79,15 +79,14 @@ async fn turn(api: &Api, switch: Switch, lift: bool, why: Why) -> Answer<Switche
     responses((status = 200, description = "The switches", body = shapes::Switches), Always)
 )]
 pub(crate) async fn switches(State(api): State<Api>) -> Answer<Switches> {
-    let root = api.root().to_owned();
-    api.read(move |_| Ok(lazaret_host::switches(&root))).await.map(Json)
+    api.read(|host| Ok(host.rules().1)).await.map(Json)
 }
 
 /// Stops all spending, or everything, at once: turns in the middle and effects in flight too.
 #[utoipa::path(
     put, path = "/v1/kill/{switch}", operation_id = "kill.throw", tag = "operator",
     params(("switch" = inline(Which), Path, description = "What to stop")), request_body = Why,
-    responses((status = 200, description = "The switches now", body = shapes::Switches), Missing, WithBody, Always)
+    responses((status = 200, description = "The switches now", body = shapes::Switches), Missing, NotNow, WithBody, Always)
 )]
 pub(crate) async fn throw(State(api): State<Api>, At(which): At<Which>, Sent(why): Sent<Why>) -> Answer<Switches> {
     turn(&api, which.into(), false, why).await
@@ -98,7 +97,7 @@ pub(crate) async fn throw(State(api): State<Api>, At(which): At<Which>, Sent(why
     delete, path = "/v1/kill/{switch}", operation_id = "kill.lift", tag = "operator",
     params(("switch" = inline(Which), Path, description = "What to let go on"), Why),
     responses((status = 200, description = "The switches now", body = shapes::Switches),
-              (status = 413, description = "The reason is too long", body = shapes::Fault), Missing, Always)
+              (status = 413, description = "The reason is too long", body = shapes::Fault), Missing, NotNow, Always)
 )]
 pub(crate) async fn lift(State(api): State<Api>, At(which): At<Which>, Asked(why): Asked<Why>) -> Answer<Switches> {
     turn(&api, which.into(), true, why).await

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use lazaret_gate::AgentId;
 use lazaret_gate::trust::Score;
-use lazaret_host::{InForce, TrustTold, Trusted};
+use lazaret_host::{TrustTold, Trusted};
 use lazaret_link::{Request, TrustRequest};
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -20,8 +20,7 @@ use crate::keeper::http::{Api, shapes};
     responses((status = 200, description = "By name", body = Vec<shapes::Trust>), Always)
 )]
 pub(crate) async fn list(State(api): State<Api>) -> Answer<Vec<Trusted>> {
-    let root = api.root().to_owned();
-    api.read(move |host| Ok(Trusted::all(host.store(), &InForce::read(&root))?)).await.map(Json)
+    api.read(move |host| Ok(Trusted::all(host.store(), &host.in_force())?)).await.map(Json)
 }
 
 /// Shows an agent's score, term by term, counted from the journal.
@@ -30,10 +29,9 @@ pub(crate) async fn list(State(api): State<Api>) -> Answer<Vec<Trusted>> {
     responses((status = 200, description = "The score, its terms and what led there", body = shapes::TrustTold), Missing, Always)
 )]
 pub(crate) async fn show(State(api): State<Api>, At(agent): At<AgentId>) -> Answer<TrustTold> {
-    let root = api.root().to_owned();
     let look = move |host: &lazaret_host::Host| {
         let row = known(host, &agent)?;
-        Ok(TrustTold::of(host.store(), &InForce::read(&root), &row)?)
+        Ok(TrustTold::of(host.store(), &host.in_force(), &row)?)
     };
     api.read(look).await.map(Json)
 }
@@ -41,10 +39,9 @@ pub(crate) async fn show(State(api): State<Api>, At(agent): At<AgentId>) -> Answ
 /// Changes something, and says how far the agent is trusted then.
 async fn change(api: &Api, agent: AgentId, request: TrustRequest) -> Answer<Trusted> {
     api.ask(Request::Trust(request)).await?;
-    let root = api.root().to_owned();
     let look = move |host: &lazaret_host::Host| {
         let row = known(host, &agent)?;
-        Ok(Trusted::of(host.store(), &InForce::read(&root), &row)?)
+        Ok(Trusted::of(host.store(), &host.in_force(), &row)?)
     };
     api.read(look).await.map(Json)
 }
