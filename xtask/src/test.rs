@@ -30,6 +30,7 @@ const STEPS: &[Step] = &[
     Step { name: "tidy",    work: Work::Here(tidy::check) },
     Step { name: "guests",  work: Work::Run("sh guests/build.sh all") },
     Step { name: "clippy",  work: Work::Run("cargo clippy --workspace --all-targets -- -D warnings") },
+    Step { name: "fuzz",    work: Work::Run("cargo check --locked --manifest-path fuzz/Cargo.toml --target-dir target/fuzz") },
     Step { name: "tests",   work: Work::Quick("cargo test --workspace -- --show-output") },
     Step { name: "python",  work: Work::Run("python3 -m unittest discover -s tools") },
     Step { name: "api",     work: Work::Run("python3 tests/api/run") },

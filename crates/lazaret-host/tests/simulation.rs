@@ -13,6 +13,8 @@
 
 #[path = "simulation/disk.rs"]
 mod disk;
+#[path = "simulation/flaw.rs"]
+mod flaw;
 #[path = "simulation/watch.rs"]
 mod watch;
 #[path = "simulation/world.rs"]
@@ -21,6 +23,7 @@ mod world;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use flaw::Flaw;
 use world::World;
 
 /// Seeds that are lived through.
@@ -32,7 +35,13 @@ fn number(name: &str) -> Option<u64> {
 
 /// Lives through one history. What went wrong, with the end of the story.
 fn live(seed: u64) -> Result<World, String> {
+    live_with(seed, None)
+}
+
+/// The same, with something made wrong on purpose.
+fn live_with(seed: u64, flaw: Option<Flaw>) -> Result<World, String> {
     let mut world = World::new(seed);
+    world.flaw = flaw;
     let lived = world.run();
     match lived {
         Ok(()) => Ok(world),
@@ -75,11 +84,12 @@ fn no_history_breaks_a_promise() {
         }
     });
     let [turns, crashes, fired, quarantines, revocations, full] = counts.map(AtomicU64::into_inner);
+    let wrong = wrong.into_inner().unwrap();
     println!(
         "{seeds} seeds: {turns} turns, {crashes} crashes, {revocations} revocations, {full} times a full disk, {fired} schedules \
-         fired, {quarantines} quarantines"
+         fired, {quarantines} quarantines; {} violations",
+        wrong.len()
     );
-    let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n\n"));
     let rare = [quarantines, revocations, full].into_iter().min();
     assert!(seeds < 100 || (turns > seeds * 20 && crashes > seeds && fired > seeds && rare > Some(seeds / 10)));
@@ -90,5 +100,19 @@ fn a_seed_gives_the_same_history_every_time() {
     for seed in [1, 2, 3] {
         let tell = || live(seed).map(|world| world.story).unwrap_or_else(|why| panic!("{why}"));
         assert_eq!(tell(), tell());
+    }
+}
+
+/// Something is wrong: a history shows it, says its seed, and shows the same when it is told again.
+#[test]
+fn what_is_made_wrong_is_found_and_told_again() {
+    for flaw in [Flaw::Forgets, Flaw::Loses, Flaw::Repeats, Flaw::Hasty, Flaw::Lenient, Flaw::Crowds] {
+        let found = (0..200).find_map(|seed| Some((seed, live_with(seed, Some(flaw)).err()?)));
+        let (seed, why) = found.unwrap_or_else(|| panic!("nobody noticed that a supervisor {flaw:?}"));
+        assert!(why.ends_with(&format!("LAZARET_SEED={seed} tells it again")), "{why}");
+        assert_eq!(live_with(seed, Some(flaw)).err(), Some(why.clone()));
+        assert!(live(seed).is_ok(), "only that is wrong");
+        let what = why.lines().rev().nth(1).unwrap_or_default();
+        println!("{flaw:?}: {what}");
     }
 }

@@ -26,20 +26,48 @@ impl Dice {
     }
 }
 
-/// Good frames and JSON as bad as it gets: the corpus that the fuzzer starts from too.
-fn corpus() -> Vec<Vec<u8>> {
+/// A seed: good frames, and JSON as bad as it gets. The fuzzer starts from these too. Their names say what comes of them
+/// where the token was shown: `y_REQUEST_…` is asked, `n_CODE_…` is refused, and of `i_…` nothing is said.
+struct Seed {
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Seed {
+    /// Its parts, without what only tells it from others.
+    fn meaning(&self) -> (&str, &str) {
+        let name = self.name.strip_suffix(".frame").expect("a seed is a .frame");
+        let (kind, rest) = name.split_once('_').expect("a kind");
+        (kind, rest.split('_').next().unwrap_or_default())
+    }
+}
+
+fn corpus() -> Vec<Seed> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/session");
-    let mut files: Vec<_> = std::fs::read_dir(&folder).expect("fuzz/corpus/session is there").collect();
-    files.sort_by_key(|file| file.as_ref().expect("an entry").file_name());
-    let read =
-        |file: std::io::Result<std::fs::DirEntry>| std::fs::read(file.expect("an entry").path()).expect("a seed");
-    let seeds: Vec<_> = files.into_iter().map(read).collect();
-    assert!(seeds.len() >= 40, "{} seeds", seeds.len());
+    let files = std::fs::read_dir(&folder).expect("fuzz/corpus/session is there").map(|file| file.expect("an entry"));
+    let name = |file: &std::fs::DirEntry| file.file_name().into_string().expect("a name in UTF-8");
+    let read = |file: std::fs::DirEntry| Seed { name: name(&file), bytes: std::fs::read(file.path()).expect("a seed") };
+    let mut seeds: Vec<_> = files.map(read).collect();
+    seeds.sort_by(|one, other| one.name.cmp(&other.name));
+    assert!(seeds.len() >= 100, "{} seeds", seeds.len());
     seeds
 }
 
-fn mutate(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = seeds[dice.below(seeds.len())].clone();
+fn stranger() -> Session {
+    Session::new(Token::parse(TOKEN).expect("a token"))
+}
+
+/// Somebody who may ask.
+fn acquaintance() -> Session {
+    let mut session = stranger();
+    let hello = format!("{{\"id\":0,\"hello\":{{\"versions\":[1],\"token\":\"{TOKEN}\"}}}}\n");
+    session.take(hello.as_bytes(), 0);
+    assert!(session.is_known());
+    session
+}
+
+fn mutate(dice: &mut Dice, seeds: &[Seed]) -> Vec<u8> {
+    let mut bytes = seeds[dice.below(seeds.len())].bytes.clone();
     for _ in 0..dice.below(6) {
         let at = dice.below(bytes.len() + 1);
         match dice.below(8) {
@@ -49,7 +77,7 @@ fn mutate(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
             3 => bytes.insert(at, *b"{}[]\":,\\\n\0\x1b\xff0e-".get(dice.below(17)).unwrap_or(&b'x')),
             4 if at < bytes.len() => drop(bytes.remove(at)),
             5 => {
-                let other = &seeds[dice.below(seeds.len())];
+                let other = &seeds[dice.below(seeds.len())].bytes;
                 let from = dice.below(other.len() + 1);
                 bytes.truncate(at);
                 bytes.extend_from_slice(&other[from..]);
@@ -108,17 +136,15 @@ fn no_frame_panics_and_none_gets_past_the_token() {
     let (mut open, mut errors, mut known, mut asked) = (0, 0, 0_u64, 0_u64);
     for number in 0..frames {
         let mut bytes = mutate(&mut dice, &seeds);
-        let mut session = Session::new(Token::parse(TOKEN).expect("a token"));
         if number % 4 == 3 {
             // Somebody who may ask says nonsense too.
-            let hello = format!("{{\"id\":0,\"hello\":{{\"versions\":[1],\"token\":\"{TOKEN}\"}}}}\n");
-            session.take(hello.as_bytes(), 0);
-            assert!(session.is_known());
+            let mut session = acquaintance();
             bytes.push(b'\n');
             let steps = feed(&mut session, &bytes, &mut dice, number);
             asked += steps.iter().filter(|step| matches!(step, Step::Ask(_))).count() as u64;
             known += 1;
         } else {
+            let mut session = stranger();
             bytes.push(b'\n');
             let mut steps = feed(&mut session, &bytes, &mut dice, number);
             steps.extend(session.end(number % 2 == 0));
@@ -134,17 +160,55 @@ fn no_frame_panics_and_none_gets_past_the_token() {
     assert!(open > 0 && errors > frames / 4 && asked > frames / 100, "{line}");
 }
 
-#[test]
-fn every_seed_is_answered_or_refused() {
-    for seed in corpus() {
-        let mut session = Session::new(Token::parse(TOKEN).expect("a token"));
-        let mut steps = session.take(&seed, 0);
-        steps.extend(session.end(false));
-        check_stranger(&session, &steps, &seed);
-        for step in steps {
-            if let Step::Ask(ask) = step {
-                assert!(!ask.ticket.say(Ok(Reply::Pong)).is_empty());
-            }
-        }
+/// The code of a refusal, in either language.
+fn code(line: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(line).expect("text");
+    if let Some(plain) = text.strip_prefix("ERROR ") {
+        return plain.split(' ').next().map(str::to_owned);
     }
+    serde_json::from_str::<Said>(text).expect("a line of JSON").error.map(|fault| fault.code)
+}
+
+#[test]
+fn what_comes_of_every_seed_is_what_its_name_says() {
+    for seed in corpus() {
+        let (kind, what) = seed.meaning();
+        let mut session = acquaintance();
+        let mut steps = session.take(&seed.bytes, 0);
+        steps.extend(session.end(false));
+        let asked = steps.iter().find_map(|step| if let Step::Ask(ask) = step { Some(ask) } else { None });
+        let refused = steps.iter().find_map(|step| if let Step::Say(line) = step { code(line) } else { None });
+        match kind {
+            "y" => assert!(
+                asked.is_some_and(|ask| ask.request.name() == what) && refused.is_none(),
+                "{}: {steps:?}",
+                seed.name
+            ),
+            "n" => assert!(asked.is_none() && refused.as_deref() == Some(what), "{}: {steps:?}", seed.name),
+            "i" => assert!(steps.is_empty(), "{}: {steps:?}", seed.name),
+            _ => panic!("`{}` is of no kind", seed.name),
+        }
+        if let Some(ask) = asked {
+            assert!(!ask.ticket.say(Ok(Reply::Pong)).is_empty());
+        }
+        // And nothing of it where the token wasn't shown.
+        let mut session = stranger();
+        let mut steps = session.take(&seed.bytes, 0);
+        steps.extend(session.end(false));
+        let (open, _) = check_stranger(&session, &steps, &seed.bytes);
+        assert!(open == 0 || kind == "y" && matches!(what, "ping" | "health"), "{}: {steps:?}", seed.name);
+    }
+}
+
+#[test]
+fn everything_that_can_be_asked_has_a_seed() {
+    let sources = [include_str!("../src/request.rs"), include_str!("../src/vault.rs")].concat();
+    // As the functions that name requests write them.
+    let named =
+        sources.lines().filter_map(|line| line.trim().strip_suffix("\",")?.split_once(" => \"").map(|(_, name)| name));
+    let (named, seeds): (std::collections::BTreeSet<_>, _) = (named.collect(), corpus());
+    let meant: std::collections::BTreeSet<_> =
+        seeds.iter().map(Seed::meaning).filter(|(kind, _)| *kind == "y").map(|(_, what)| what).collect();
+    assert!(named.len() > 40, "{named:?}");
+    assert_eq!(named, meant);
 }

@@ -1,7 +1,7 @@
 //! Clients of a keeper as they are: `lazaret serve` in a process of its own, asked over its socket. Turns per second with one
 //! client and with eight that have an agent each, beside flushes of a file on the same disk. And once more where each of the
 //! keeper's flushes takes a millisecond longer: on a disk that flushes in a tenth of one, two processors are what clients wait for,
-//! and what they gain by sharing flushes hardly shows. How much that can be at most is printed too.
+//! and what they gain by sharing flushes hardly shows. How much of the processors that takes is printed too.
 //!
 //! `cargo bench -p lazaret` prints it. What a keeper does without its socket is in `cargo bench -p lazaret-host -- clients`.
 
@@ -162,13 +162,15 @@ fn main() {
     print("1 client", one, ("1 thread", raw_one));
     print("8 clients", eight, ("8 threads, a file each", raw_eight));
     println!("  8 clients: {:.2} times the turns of 1 client (target at least 3)", eight.turns / one.turns);
-    // What can be had at most: a processor of a virtual machine may be half of one that does two things at a time.
+    // A processor of a virtual machine may be half of one that does two things at a time.
     let processors = middle(processors, |times| *times);
-    let busy = one.turns * (one.keeper + one.clients).as_secs_f64();
+    let busy = |rate: &Rate| rate.turns * (rate.keeper + rate.clients).as_secs_f64();
     println!(
-        "  8 threads that only compute do {processors:.2} times what one does, and 1 client keeps {busy:.2} of one busy: at what a \
-         turn costs it, no more than {:.2} times its turns can be made here",
-        processors / busy
+        "  8 threads that only compute do {processors:.2} times what one does: 1 client keeps {:.2} of that busy, 8 clients {:.2}; \
+         at what a turn of 8 costs, no more than {:.2} times the turns of 1 can be made here",
+        busy(&one),
+        busy(&eight),
+        processors * eight.turns / busy(&eight) / one.turns
     );
     drop(station);
     let mut station = Station::open(true);

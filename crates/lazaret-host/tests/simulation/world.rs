@@ -14,6 +14,7 @@ use lazaret_host::supervisor::core::{Claim, Core, Ended, Event, Order};
 use lazaret_host::supervisor::pace::{Dice, Pace};
 
 use crate::disk::{Agent, Begun, Disk, Ending, Payload, Record, Schedule, Write};
+use crate::flaw::{Flaw, NOW_AND_THEN};
 use crate::watch::{self, Watch};
 
 /// Where the wall clock stands when a history begins: a Monday.
@@ -81,6 +82,7 @@ struct Character {
 }
 
 pub(crate) struct World {
+    pub(crate) flaw: Option<Flaw>,
     dice: Dice,
     now: u64,
     pace: Pace,
@@ -133,6 +135,7 @@ impl World {
             disk.agents.insert(name, agent);
         }
         Self {
+            flaw: None,
             watch: Watch::new(pace),
             dice,
             now: 0,
@@ -298,7 +301,8 @@ impl World {
         let wakes = self.core.is_none();
         if wakes {
             self.tell(|| "a keeper starts".into());
-            self.core = Some(Core::new(self.pace, self.dice.roll()));
+            let pace = self.flaw.map_or(self.pace, |flaw| flaw.keeps(self.pace));
+            self.core = Some(Core::new(pace, self.dice.roll()));
             let stopped = self.disk.stopped;
             self.watch.held(stopped);
             self.hear(Event::Hold(stopped))?;
@@ -334,19 +338,31 @@ impl World {
         self.plan(after, Doing::Written);
     }
 
+    /// Whether a flaw shows just now.
+    fn shows(&mut self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw) && self.dice.below(NOW_AND_THEN) == 0
+    }
+
     /// The oldest write reaches the disk, or doesn't because there is no room.
     fn written(&mut self) -> Verdict {
         let Some((write, of)) = self.line.pop_front() else { return Ok(()) };
         let stored = !self.disk.full;
-        if stored {
+        let of_client = matches!(of, For::Client { .. });
+        if stored && !(of_client && self.shows(Flaw::Loses)) {
             self.disk.apply(&write)?;
+        }
+        if let Write::Turn { agent, record, .. } = &write
+            && record.number != 0
+            && self.shows(Flaw::Repeats)
+        {
+            self.disk.agent(agent).mail.push_front((record.number, record.payload));
         }
         self.tell(|| format!("{} {write:?}", if stored { "written:" } else { "no room for" }));
         match of {
             For::Client { to, payload } if stored => {
                 self.watch.acknowledged.insert(payload, to.clone());
                 self.watch.mail(&to);
-                self.hear(Event::Mail { agent: to })
+                if self.shows(Flaw::Forgets) { Ok(()) } else { self.hear(Event::Mail { agent: to }) }
             }
             For::Client { .. } => Ok(()),
             For::Opening(agent) if stored => {

@@ -117,6 +117,26 @@ fn what_is_not_there_or_not_right_is_said_in_one_form() {
 }
 
 #[test]
+fn json_as_bad_as_it_gets_is_refused_as_a_body_too() {
+    let scene = Scene::new(&[]);
+    let (post, json) = (scene.head("POST /v1/agents/a/messages"), "Content-Type: application/json\r\n");
+    let mut bodies = 0;
+    for seed in std::fs::read_dir(station::workspace().join("fuzz/corpus/session")).unwrap().map(Result::unwrap) {
+        let (name, body) = (seed.file_name().into_string().unwrap(), std::fs::read(seed.path()).unwrap());
+        let head = format!("{post}{json}Content-Length: {}\r\n\r\n", body.len());
+        // An empty message is one.
+        if body.trim_ascii() == b"{}" {
+            continue;
+        }
+        let got = scene.raw(&[head.as_bytes(), &body].concat());
+        assert!([400, 422].contains(&got.status), "{name}: {} {}", got.status, got.head);
+        bodies += 1;
+    }
+    assert!(bodies >= 100);
+    assert_eq!(scene.get("/v1/agents/a").ok()["mailbox"], 0, "none of them is a message");
+}
+
+#[test]
 fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     let scene = Scene::new(&[]);
     let post = scene.head("POST /v1/policy/check");

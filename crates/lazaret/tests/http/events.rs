@@ -126,6 +126,15 @@ fn a_stream_that_breaks_goes_on_where_it_was() {
     station::say(&format!("{events} events of {TURNS} turns over {breaks} connections: none lost, none twice"));
     scene.events(&format!("/v1/events?since={from}"), "").next().unwrap();
     scene.get("/v1/events?since=x").fault(400, "bad-request");
+    // Of a journal that was longer than this one is.
+    let len = scene.get("/v1/status").ok()["journal"].as_u64().unwrap();
+    let ahead = scene.get(&format!("/v1/events?since={len}"));
+    assert!(ahead.body.contains(&format!("this journal, which has {len} entries")), "{}", ahead.body);
+    ahead.fault(400, "bad-request");
+    let (get, last) = (scene.head("GET /v1/events"), format!("Last-Event-ID: {}.0\r\n\r\n", len + 1));
+    scene.raw(format!("{get}{last}").as_bytes()).fault(400, "bad-request");
+    let last = len - 1;
+    assert_eq!(scene.get(&format!("/v1/events?since={last}&follow=false")).status, 200);
     scene.get("/v1/events?types=A").fault(400, "bad-request");
 }
 

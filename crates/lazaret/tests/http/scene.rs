@@ -97,7 +97,8 @@ impl Scene {
     fn start(&mut self, change: impl FnOnce(&mut Command)) {
         let mut serve = self.command(&["serve", "--http", "127.0.0.1:0"]);
         change(&mut serve);
-        self.keeper = Some(serve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log()).unwrap();
+        self.keeper = Some(serve.stdout(Stdio::null()).stderr(log).spawn().unwrap());
         let address = until("the keeper is up", || std::fs::read_to_string(self.root().join("run/http")).ok());
         self.address = address.trim().strip_prefix("http://").unwrap().to_owned();
         self.token = std::fs::read_to_string(self.root().join("ipc.token")).unwrap().trim().to_owned();
@@ -110,6 +111,10 @@ impl Scene {
         keeper.wait().unwrap();
         std::fs::remove_file(self.root().join("run/http")).unwrap();
         self.start(|_| ());
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.path().join("keeper.log")
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -187,6 +192,8 @@ impl Scene {
         let mut keeper = self.keeper.take().unwrap();
         let ended = until("the keeper ends", || keeper.try_wait().unwrap());
         assert!(ended.success(), "{ended}");
+        let log = std::fs::read_to_string(self.log()).unwrap();
+        assert!(log.contains("the keeper is down") && !log.contains(&self.token) && !log.contains("panicked"), "{log}");
     }
 }
 

@@ -1,8 +1,9 @@
 //! The keeper as a service: what it tells its manager, and the socket that it is handed.
 
+use std::fs;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::scene::Scene;
@@ -55,7 +56,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 #[test]
 fn a_socket_that_is_handed_over_is_used_and_left() {
     let scene = Scene::new();
-    std::fs::create_dir(&scene.root).unwrap();
+    fs::create_dir(&scene.root).unwrap();
     station::done(Command::new("chmod").arg("700").arg(&scene.root));
     let path = scene.root.join("run/keeper.sock");
     let mut command = Command::new("python3");
@@ -71,38 +72,72 @@ fn a_socket_that_is_handed_over_is_used_and_left() {
 #[test]
 fn the_units_are_what_systemd_understands() {
     let folder = station::workspace().join("dist/systemd");
-    let service = std::fs::read_to_string(folder.join("lazaret.service")).unwrap();
-    for line in ["Type=notify", "WatchdogSec=", "NoNewPrivileges=yes", "UMask=0077"] {
-        assert!(service.contains(line), "{line}");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    for of in ["user", "system"] {
+        let service = read(&format!("{of}/lazaret.service"));
+        for line in ["Type=notify", "WatchdogSec=", "NoNewPrivileges=yes", "UMask=0077"] {
+            assert!(service.contains(line), "{of}: {line}");
+        }
+        // The units say why. `unshare -m`, `mount --bind /dev/null /proc/kmsg` and then `unshare -Urpf --mount-proc true` show it.
+        let mut forbidding = vec!["RestrictNamespaces", "PrivateUsers", "SystemCallFilter", "MemoryDenyWriteExecute"];
+        forbidding.extend([
+            "ProtectKernelTunables",
+            "ProtectKernelLogs",
+            "ProtectHostname",
+            "ProtectProc",
+            "ProcSubset",
+        ]);
+        if of == "user" {
+            // A user's manager leaves these out without a word.
+            forbidding.extend(["ProtectSystem", "ProtectHome", "PrivateTmp", "PrivateDevices", "ProtectControlGroups"]);
+            forbidding.extend(["ReadWritePaths", "ProtectKernelModules", "ProtectClock"]);
+        }
+        let sets = |name: &&str| service.lines().any(|line| line.starts_with(&format!("{name}=")));
+        let found: Vec<_> = forbidding.iter().filter(|name| sets(name)).collect();
+        assert!(found.is_empty(), "{of}: {found:?}");
+        let socket = read(&format!("{of}/lazaret.socket"));
+        assert!(socket.contains("SocketMode=0600"));
+        // The program that the unit names need not be installed where this runs.
+        let dir = tempfile::tempdir().unwrap();
+        let here = service.replace("%h/.cargo/bin/lazaret", env!("CARGO_BIN_EXE_lazaret"));
+        let here = here.replace("/usr/local/bin/lazaret", env!("CARGO_BIN_EXE_lazaret"));
+        fs::write(dir.path().join("lazaret.service"), here).unwrap();
+        fs::write(dir.path().join("lazaret.socket"), socket).unwrap();
+        let mut verify = Command::new("systemd-analyze");
+        verify.args(["verify", &format!("--{of}"), "./lazaret.service", "./lazaret.socket"]);
+        match verify.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path()).output() {
+            Ok(said) => assert!(said.status.success(), "{of}: {}", String::from_utf8_lossy(&said.stderr)),
+            Err(why) => station::say(&format!("SKIPPED: systemd-analyze can't be run here: {why}")),
+        }
     }
-    // The unit says why. `unshare -m`, `mount --bind /dev/null /proc/kmsg` and then `unshare -Urpf --mount-proc true` show it.
-    let forbidding = [
-        "RestrictNamespaces",
-        "PrivateUsers",
-        "SystemCallFilter",
-        "ProtectKernelTunables",
-        "ProtectKernelLogs",
-        "ProtectKernelModules",
-        "ProtectHostname",
-        "ProtectClock",
-        "ProtectProc",
-        "ProcSubset",
-        "MemoryDenyWriteExecute",
-    ];
-    let sets = |name: &&str| service.lines().any(|line| line.starts_with(&format!("{name}=")));
-    let found: Vec<_> = forbidding.iter().filter(|name| sets(name)).collect();
-    assert!(found.is_empty(), "{found:?}: jails need user namespaces with a /proc of their own");
-    let socket = std::fs::read_to_string(folder.join("lazaret.socket")).unwrap();
-    assert!(socket.contains("SocketMode=0600") && socket.contains("DirectoryMode=0700"));
-    // The program that the unit names need not be installed where this runs.
-    let dir = tempfile::tempdir().unwrap();
-    let here = service.replace("%h/.cargo/bin/lazaret", env!("CARGO_BIN_EXE_lazaret"));
-    std::fs::write(dir.path().join("lazaret.service"), here).unwrap();
-    std::fs::write(dir.path().join("lazaret.socket"), socket).unwrap();
-    let mut verify = Command::new("systemd-analyze");
-    verify.args(["verify", "--user", "./lazaret.service", "./lazaret.socket"]);
-    match verify.current_dir(dir.path()).env("XDG_RUNTIME_DIR", dir.path()).output() {
-        Ok(said) => assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr)),
-        Err(why) => station::say(&format!("SKIPPED: systemd-analyze can't be run here: {why}")),
+}
+
+/// A real systemd, in namespaces of its own: readiness, sockets, watchdog, what the units forbid, and that jails can be made.
+#[test]
+fn both_units_do_under_a_systemd_what_they_say() {
+    let own = ["--fork", "--kill-child", "--pid", "--mount", "--uts", "--ipc", "--cgroup"];
+    let may = Command::new("unshare").args(own).arg("true").output().is_ok_and(|done| done.status.success());
+    let has_systemd = ["/usr/lib/systemd/systemd", "/lib/systemd/systemd"].iter().any(|path| fs::exists(path).unwrap());
+    if !may || !has_systemd {
+        station::say("SKIPPED: a systemd can't be booted here; that takes root, its capabilities and systemd");
+        return;
     }
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let mut boot = Command::new("unshare");
+    boot.args(own).arg(station::workspace().join("tests/service/boot"));
+    boot.args([env!("CARGO_BIN_EXE_lazaret").as_ref(), station::guests().join("rust-counter.wasm").as_os_str()]);
+    let mut boot =
+        boot.arg(said.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let read = || fs::read_to_string(said.path()).unwrap();
+    for _ in 0..1_200 {
+        if boot.try_wait().unwrap().is_some() || read().ends_with("the end\n") {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let _ = boot.kill();
+    let output = boot.wait_with_output().unwrap();
+    let (text, wrong) = (read(), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert!(text.ends_with("the end\n") && !text.contains("NOT "), "{text}{wrong}");
+    station::say(&format!("both units under a systemd: {} things looked at, 0 wrong", text.matches("ok ").count()));
 }

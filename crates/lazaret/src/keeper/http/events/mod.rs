@@ -78,7 +78,16 @@ pub(crate) async fn serve(
     let wanted = wish.understood()?;
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or_default());
     let from = match last.or(wish.since.as_deref()) {
-        Some(text) => text.parse::<Place>().map_err(|()| wish::bad("an event's id", text))?,
+        Some(text) => {
+            let from = text.parse::<Place>().map_err(|()| wish::bad("an event's id", text))?;
+            // Of another journal, or of this one before it was put back: to wait until it is as long again would pass over all
+            // that is new in it.
+            let entries = api.shared().keeper.host().store().acknowledged();
+            if from > Place::after_all(entries) {
+                return Err(wish::bad(&format!("an event of this journal, which has {entries} entries"), text));
+            }
+            from
+        }
         None => Place::after_all(*api.watcher().grown().borrow()),
     };
     let place = Arc::clone(api.streams()).try_acquire_owned().map_err(|_| {
