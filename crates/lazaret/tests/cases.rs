@@ -119,13 +119,28 @@ fn try_case(path: &Path, bless: bool) -> Option<String> {
 
 /// The cases of these folders are played a second time, with a keeper in the background: the command asks it, and must say
 /// the same.
-const KEPT: [&str; 9] = ["agent", "budget", "bundle", "component", "kill", "replay", "status", "turn", "vault"];
+const KEPT: [&str; 14] = [
+    "agent",
+    "approvals",
+    "budget",
+    "bundle",
+    "component",
+    "journal",
+    "kill",
+    "policy",
+    "replay",
+    "schedule",
+    "status",
+    "trust",
+    "turn",
+    "vault",
+];
 
 /// A comment that says this keeps a case to itself: a keeper answers mail in its own time, and not before a command ends.
 const ALONE: &str = "Without a keeper";
 
 /// Fewer than this mean that some got lost.
-const AT_LEAST_KEPT: usize = 30;
+const AT_LEAST_KEPT: usize = 60;
 
 /// Plays a case with a keeper, unless it does things to the data root that nobody does while one runs.
 fn try_kept(path: &Path) -> Option<Option<String>> {

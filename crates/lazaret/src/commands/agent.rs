@@ -18,7 +18,7 @@ use serde_json::json;
 
 use self::lives::Lives;
 use super::terms::{BudgetArgs, CapsArgs, GrantArgs, MessageArgs, warn_of_egress, whole};
-use super::{crash, open_reader, read_component, turn};
+use super::{crash, open_reader, read_component, schedule, turn};
 use crate::cli::Cli;
 use crate::door::{Door, unexpected};
 use crate::failure::{Code, Failure};
@@ -141,9 +141,14 @@ enum Command {
         name: AgentId,
     },
     /// Remove an agent; its records stay
+    ///
+    /// If it has schedules, which go with it, that is asked first.
     Rm {
         /// Which
         name: AgentId,
+        /// Don't ask
+        #[arg(long)]
+        yes: bool,
     },
     SimulateCrash(crash::Args),
 }
@@ -204,7 +209,12 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
         Command::Quarantine { name, reason } => past::quarantine(name, reason, cli, ui),
         Command::Wake { name } => past::wake(name, cli, ui),
         Command::Sleep { name } => past::sleep(name, cli, ui),
-        Command::Rm { name } => {
+        Command::Rm { name, yes } => {
+            if !*yes && !schedule::may_go(name, cli, ui)? {
+                ui.json(&json!({ "removed": null }));
+                ui.line("nothing was removed");
+                return Ok(Code::Failed);
+            }
             Door::open(cli, ui)?.ask(Request::Agent(AgentRequest::Remove { agent: name.clone() }))?;
             ui.json(&json!({ "removed": name }));
             ui.line(&format!("{} {name}", ui.paint(Tone::Good, "removed")));

@@ -175,13 +175,33 @@ pub(crate) fn run(args: &Args, cli: &Cli, ui: &Ui) -> Result<Code, Failure> {
 /// A schedule that is gone is not missed until it should have fired, so somebody says yes to exactly this one.
 fn confirmed(found: &Scheduled, ui: &Ui) -> Result<bool, Failure> {
     let it = &found.schedule;
+    removal(&format!("schedule `{}` of `{}`", it.schedule, it.agent), &[line_of(found)], ui)
+}
+
+/// An agent that is removed takes its schedules with it, which is asked in the same way. One that has none needs no asking.
+pub(crate) fn may_go(agent: &AgentId, cli: &Cli, ui: &Ui) -> Result<bool, Failure> {
+    let mut found = schedules(&open_reader(cli)?)?;
+    found.retain(|it| it.schedule.agent == *agent);
+    let many = counted(found.len() as u64, "schedule", "schedules");
+    let lines: Vec<String> = found.iter().map(line_of).collect();
+    Ok(lines.is_empty() || removal(&format!("agent `{agent}` with its {many}"), &lines, ui)?)
+}
+
+fn line_of(found: &Scheduled) -> String {
+    let it = &found.schedule;
+    let said = cut(&shown::text(&String::from_utf8_lossy(&it.message.body.0)), 60);
+    format!("{} of {}, {}: {said}", it.schedule, it.agent, rule(&it.when))
+}
+
+/// Whether somebody at the terminal says that what is shown may be removed.
+fn removal(what: &str, shown: &[String], ui: &Ui) -> Result<bool, Failure> {
     if ui.is_json() || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
-        let text = format!("removing schedule `{}` of `{}` has to be confirmed", it.schedule, it.agent);
+        let text = format!("removing {what} has to be confirmed");
         return Err(Failure::Failed(format!("{text}; there is no terminal to ask on: say `--yes`")));
     }
     let mut err = std::io::stderr().lock();
-    let said = cut(&shown::text(&String::from_utf8_lossy(&it.message.body.0)), 60);
-    let _ = write!(err, "{} of {}, {}: {said}\nRemove it? [y]es, [n]o > ", it.schedule, it.agent, rule(&it.when));
+    let pronoun = if shown.len() == 1 { "it" } else { "them" };
+    let _ = write!(err, "{}\nRemove {pronoun}? [y]es, [n]o > ", shown.join("\n"));
     let _ = err.flush();
     let mut answer = String::new();
     let _ = std::io::stdin().lock().read_line(&mut answer);

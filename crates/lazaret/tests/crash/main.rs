@@ -1,6 +1,7 @@
-//! A keeper is killed at random moments while eight clients ask it for work. Whatever it acknowledged has exactly one
-//! turn, nothing that left the host was done twice, the journal verifies and every turn replays to the same bytes.
-//! `LAZARET_KILLS` says how often, `LAZARET_SEED` which moments.
+//! A keeper is killed while eight clients ask it for work: at random moments, and at its first flush, its second, and so on, some of
+//! which only fail. Whatever it acknowledged has exactly one turn, nothing that left the host was done twice, the journal verifies
+//! and every turn replays to the same bytes. `LAZARET_KILLS` says how often, `LAZARET_FLUSHES` up to which flush, `LAZARET_SEED` which
+//! moments.
 
 #![allow(
     clippy::disallowed_macros,
@@ -23,7 +24,7 @@ mod station;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -62,14 +63,32 @@ struct Log {
     refused: Mutex<BTreeMap<String, u64>>,
 }
 
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 fn name(number: u64) -> String {
     format!("agent-{number}")
 }
 
+const SERVE: [&str; 6] = ["--preset", "open", "serve", "--foreground", "--http", "off"];
+
 fn keeper(root: &Path) -> Child {
     let mut command = lazaret(root);
-    command.args(["--preset", "open", "serve", "--foreground", "--http", "off"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a keeper starts")
+    command.args(SERVE).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a keeper starts")
+}
+
+/// One to whose so many-eth flush something happens: strace has it die there, or says that it failed.
+fn struck_keeper(root: &Path, strike: &str, nth: u64) -> Child {
+    let inject = format!("inject=fdatasync:{strike}:when={nth}");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", &inject]);
+    strace.arg(env!("CARGO_BIN_EXE_lazaret")).args(SERVE).env("LAZARET_DATA_DIR", root);
+    strace.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("strace starts")
 }
 
 fn connect(root: &Path) -> Result<Client, LinkError> {
@@ -195,6 +214,33 @@ impl World {
         (unborn, settled)
     }
 
+    /// Starts keepers that die at a flush, or whose flush fails and who are killed a little later. Gives the same.
+    fn strike_often(&self, flushes: u64, dice: &mut Dice) -> (u64, u64) {
+        let (mut unborn, mut settled) = (0, 0);
+        for nth in 1..=flushes {
+            let strike = ["signal=KILL", "error=EIO", "signal=KILL", "error=ENOSPC"][(nth % 4) as usize];
+            let mut keeper = struck_keeper(&self.root, strike, nth);
+            let (begun, lasts) = (Instant::now(), Duration::from_millis(400 + dice.below(400) as u64));
+            let mut answered = false;
+            while keeper.try_wait().expect("a child").is_none() {
+                assert!(begun.elapsed() < PATIENCE, "it doesn't come to its flush {nth}");
+                if let Ok(mut client) = connect(&self.root)
+                    && !answered
+                {
+                    (answered, settled) = (true, settled + settle(&mut client));
+                }
+                if strike.starts_with("error") && answered && begun.elapsed() > lasts {
+                    // Not strace, which the keeper would outlive.
+                    let pid = std::fs::read_to_string(self.root.join("run/keeper.pid")).unwrap_or_default();
+                    let _ = Command::new("kill").args(["-s", "KILL", pid.trim()]).output();
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            unborn += u64::from(!answered);
+        }
+        (unborn, settled)
+    }
+
     /// Lets everything come to rest, and ends the keeper as people do.
     fn rest(&self) -> u64 {
         let mut keeper = keeper(&self.root);
@@ -273,8 +319,20 @@ fn answered(facts: &Facts, asked: &[Asked]) -> (u64, Vec<String>) {
 
 #[test]
 fn a_killed_keeper_loses_nothing_and_does_nothing_twice() {
-    let (kills, seed) = (number("LAZARET_KILLS", 200), number("LAZARET_SEED", 4));
-    say(&format!("crash: {kills} kills, seed {seed}"));
+    let kills = number("LAZARET_KILLS", 200);
+    try_it("kills", kills, |world, dice| world.kill_often(kills, dice));
+}
+
+#[test]
+fn a_keeper_that_is_struck_at_its_flushes_loses_nothing_and_does_nothing_twice() {
+    let flushes = number("LAZARET_FLUSHES", 40);
+    try_it("flushes struck", flushes, |world, dice| world.strike_often(flushes, dice));
+}
+
+/// Keepers come and go while clients ask; then all that was acknowledged is looked for.
+fn try_it(what: &str, kills: u64, come_and_go: impl FnOnce(&World, &mut Dice) -> (u64, u64)) {
+    let seed = number("LAZARET_SEED", 4);
+    say(&format!("crash: {kills} {what}, seed {seed}"));
     let (world, log) = (World::new(), Log::default());
     let mut dice = Dice(seed);
     let (unborn, settled) = std::thread::scope(|scope| {
@@ -282,9 +340,9 @@ fn a_killed_keeper_loses_nothing_and_does_nothing_twice() {
             let (world, log) = (&world, &log);
             scope.spawn(move || world.client(log, seed.wrapping_mul(1_000).wrapping_add(client)));
         }
-        let killed = world.kill_often(kills, &mut dice);
-        log.over.store(true, Ordering::Relaxed);
-        killed
+        // However it ends, the clients end too.
+        let _over = Over(&log.over);
+        come_and_go(&world, &mut dice)
     });
     let settled = settled + world.rest();
     done(lazaret(&world.root).args(["journal", "verify"]));
@@ -296,7 +354,7 @@ fn a_killed_keeper_loses_nothing_and_does_nothing_twice() {
     let (acknowledged, wrong) = answered(&facts, &asked);
     let (effects, twice) = effects(&world, &facts);
     say(&format!(
-        "crash: {kills} kills ({unborn} before the keeper answered), {} asked: {acknowledged} messages acknowledged, {} \
+        "crash: {kills} {what} ({unborn} before the keeper answered), {} asked: {acknowledged} messages acknowledged, {} \
          lost or answered twice; {effects} effects, {} run twice; {settled} doubts settled; {} turns, {matches} MATCH",
         asked.len(),
         wrong.len(),

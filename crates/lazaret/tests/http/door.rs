@@ -137,6 +137,19 @@ fn json_as_bad_as_it_gets_is_refused_as_a_body_too() {
 }
 
 #[test]
+fn a_mailbox_that_is_full_is_said_and_takes_nothing_more() {
+    let scene = Scene::new(&[]);
+    scene.send("PUT", "/v1/agents/a/quarantine", &json!({ "by": "ana" })).ok();
+    for _ in 0..1_000 {
+        assert_eq!(scene.send("POST", "/v1/agents/a/messages", &json!({ "text": "add 1" })).status, 202);
+    }
+    let full = scene.send("POST", "/v1/agents/a/messages", &json!({ "text": "add 1" }));
+    assert_eq!(full.header("retry-after"), Some("1"));
+    full.fault(429, "mailbox-full");
+    assert_eq!(scene.get("/v1/agents/a").ok()["mailbox"], 1_000);
+}
+
+#[test]
 fn a_body_that_is_too_large_is_refused_before_it_is_read() {
     let scene = Scene::new(&[]);
     let post = scene.head("POST /v1/policy/check");

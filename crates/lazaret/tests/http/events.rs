@@ -71,13 +71,13 @@ fn what_leaves_the_host_is_told_when_it_does_and_once() {
 }
 
 /// A server that answers when it is told to.
-struct Silent {
-    origin: String,
+pub(super) struct Silent {
+    pub(super) origin: String,
     go: std::sync::mpsc::Sender<()>,
 }
 
 impl Silent {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
         let (go, wait) = std::sync::mpsc::channel::<()>();
@@ -91,7 +91,7 @@ impl Silent {
         Self { origin, go }
     }
 
-    fn answer(&self) {
+    pub(super) fn answer(&self) {
         self.go.send(()).unwrap();
     }
 }

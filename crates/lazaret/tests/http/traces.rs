@@ -41,18 +41,15 @@ impl Collector {
         Self { address, bodies }
     }
 
-    /// Spans until the last turn's is there.
-    fn spans(&self, turns: usize) -> Vec<Value> {
+    /// Spans until the last turn's is there. Each time they are sent with the header and by the service that were configured.
+    fn spans(&self, turns: usize, header: &str, service: &str) -> Vec<Value> {
         let mut spans: Vec<Value> = Vec::new();
         let roots = |spans: &[Value]| spans.iter().filter(|span| span.get("parentSpanId").is_none()).count();
         while roots(&spans) < turns {
             let (head, body) = self.bodies.recv_timeout(PATIENCE).expect("spans come");
-            assert!(
-                head.starts_with("POST /v1/traces HTTP/1.1") && head.to_lowercase().contains("x-key: secret"),
-                "{head}"
-            );
-            let resource = body["resourceSpans"][0]["resource"]["attributes"].to_string();
-            assert!(resource.contains("service.name"), "{resource}");
+            assert!(head.starts_with("POST /v1/traces HTTP/1.1") && head.lines().any(|line| line == header), "{head}");
+            let resource = &body["resourceSpans"][0]["resource"];
+            assert_eq!(attribute(resource, "service.name").unwrap(), service, "{resource}");
             spans.extend(body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().iter().cloned());
         }
         spans
@@ -72,7 +69,7 @@ fn a_turn_is_a_span_and_its_effects_are_children() {
     });
     scene.turn("add 1");
     scene.turn("ask a very private question");
-    let spans = collector.spans(2);
+    let spans = collector.spans(2, "x-key: secret", "lazaret");
     let root = spans.iter().find(|span| attribute(span, "lazaret.turn").is_some_and(|turn| turn == "2")).unwrap();
     assert_eq!(root["name"], "invoke_agent a");
     assert_eq!(attribute(root, "gen_ai.operation.name").unwrap(), "invoke_agent");
@@ -89,6 +86,32 @@ fn a_turn_is_a_span_and_its_effects_are_children() {
         assert!(nanos(span, "endTimeUnixNano") <= nanos(root, "endTimeUnixNano"), "{span}");
     }
     assert!(!spans.iter().any(|span| span.to_string().contains("private")), "a prompt was sent");
+}
+
+#[test]
+fn what_opentelemetry_has_in_the_environment_is_heeded() {
+    let (collector, server) = (Collector::start(), super::events::Silent::start());
+    let scene = Scene::with(&["tool:mail.list", &format!("http:{}", server.origin)], |serve| {
+        serve.env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{}/v1/traces", collector.address));
+        serve.env("OTEL_EXPORTER_OTLP_HEADERS", "x-other=1, x-key=Bearer%20a%2Cb%3D");
+        serve.env("OTEL_SERVICE_NAME", "station 1").env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
+    });
+    scene.turn("tool mail.list {}");
+    server.answer();
+    scene.turn(&format!("fetch {}/a/secret/path?key=1", server.origin));
+    let spans = collector.spans(2, "x-key: Bearer a,b=", "station 1");
+    let of = |name: &str| spans.iter().find(|span| span["name"].as_str().unwrap().starts_with(name)).unwrap();
+    let tool = of("execute_tool mail.list");
+    assert_eq!(attribute(tool, "gen_ai.tool.name").unwrap(), "mail.list");
+    assert_eq!(attribute(tool, "gen_ai.tool.call.arguments").unwrap(), "{}");
+    let http = of("GET");
+    assert_eq!(attribute(http, "http.request.method").unwrap(), "GET");
+    assert_eq!(attribute(http, "http.response.status_code").unwrap(), "200");
+    let root = of("invoke_agent a");
+    assert!(
+        attribute(root, "gen_ai.input.messages").unwrap().as_str().unwrap().starts_with("tool mail.list"),
+        "{root}"
+    );
 }
 
 #[test]

@@ -195,6 +195,35 @@ fn a_schedule_is_removed_when_somebody_says_yes_to_it() {
 }
 
 #[test]
+fn an_agent_that_has_schedules_is_removed_when_somebody_says_yes_to_that() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    scene.agent("a");
+    scene.agent("b");
+    for (agent, schedule) in [("a", "often"), ("a", "seldom"), ("b", "often")] {
+        scene.done(&["schedule", "add", agent, schedule, "--every", "1d", "add 1"]);
+    }
+    let (text, code) = scene.run(&["agent", "rm", "a"]);
+    assert!(code == 1 && text.contains("removing agent `a` with its 2 schedules has to be confirmed"), "{text}");
+    let (text, code) = typed(&scene, ("[n]o > ", "n"), &["agent", "rm", "a"]);
+    assert!(
+        code == Some(1) && text.contains("often of a, every 1d: add 1\r\nseldom of a, every 1d: add 1\r\n"),
+        "{text}"
+    );
+    assert!(text.contains("Remove them? [y]es, [n]o > ") && text.contains("nothing was removed"), "{text}");
+    let (text, code) = typed(&scene, ("[n]o > ", "y"), &["agent", "rm", "a"]);
+    assert!(code == Some(0) && text.contains("removed"), "{text}");
+    // Over HTTP the name is said twice.
+    let unconfirmed = scene.http("DELETE /v1/agents/b?confirm=a", "");
+    assert!(unconfirmed.starts_with("HTTP/1.1 422 ") && unconfirmed.contains("unconfirmed"), "{unconfirmed}");
+    let gone = scene.http("DELETE /v1/agents/b?confirm=b", "");
+    assert!(gone.starts_with("HTTP/1.1 204 "), "{gone}");
+    assert_eq!(scene.json(&["agent", "list"]).as_array().unwrap().len(), 0);
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+}
+
+#[test]
 fn whoever_sits_at_the_terminal_is_asked_what_the_keeper_asks() {
     let scene = Scene::new();
     let mut keeper = scene.serve();

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::scene::{Scene, timed};
 use crate::station;
@@ -89,6 +89,26 @@ fn a_line_that_comes_byte_by_byte_has_its_time_and_no_more() {
         }
     });
     assert!(took > Duration::from_secs(29) && took < Duration::from_secs(50), "{took:?}");
+    scene.done(&["stop"]);
+    assert_eq!(keeper.end(), Some(0));
+}
+
+#[test]
+fn who_asks_only_what_is_open_is_let_go_after_a_minute() {
+    let scene = Scene::new();
+    let mut keeper = scene.serve();
+    let stream = scene.connect();
+    let (mut lines, begun) = (BufReader::new(&stream).lines(), Instant::now());
+    let last = loop {
+        let _ = (&stream).write_all(b"PING\n");
+        match lines.next() {
+            Some(Ok(line)) if line == "PONG" => std::thread::sleep(Duration::from_millis(500)),
+            other => break other,
+        }
+    };
+    let (said, after) = (last.unwrap().unwrap(), begun.elapsed());
+    assert!(said.starts_with("ERROR idle the token was not shown for too long"), "{said}");
+    assert!(after > Duration::from_secs(59) && after < Duration::from_secs(75), "{after:?}");
     scene.done(&["stop"]);
     assert_eq!(keeper.end(), Some(0));
 }

@@ -151,8 +151,12 @@ fn what_could_not_be_written_can_be_taken_back() {
     let status = || scene.say(format!("STATUS {}\n", scene.token()).as_bytes());
     let agents = || scene.say(format!("AGENTS {}\n", scene.token()).as_bytes());
     let _make_room = fill(&keeper);
-    assert_eq!(under_a_limit(&scene, &["kill", "spend"]).1, 1);
-    assert_eq!(under_a_limit(&scene, &["trust", "revoke", "a"]).1, 1);
+    // Over HTTP, where nobody is told to ask again for what is in force.
+    for line in ["PUT /v1/kill/spend", "PUT /v1/agents/a/revocation"] {
+        let said = scene.http(line, "{\"by\":\"ana\",\"reason\":\"enough\"}");
+        assert!(said.starts_with("HTTP/1.1 503 ") && said.contains("\"code\":\"unsaved\""), "{said}");
+        assert!(!said.to_lowercase().contains("retry-after"), "{said}");
+    }
     assert!(status().contains(" stopped=spend ") && agents().contains("a revoked "), "{} {}", status(), agents());
     // By a file that somebody else can write, which the keeper reads.
     let (said, _) = scene.run(&["kill", "--lift"]);

@@ -137,12 +137,18 @@ impl Scene {
 
     /// What the HTTP interface answers to this path, head and all.
     pub(crate) fn get(&self, path: &str) -> String {
+        self.http(&format!("GET {path}"), "")
+    }
+
+    /// What it answers to a method and path with a body in JSON.
+    pub(crate) fn http(&self, line: &str, body: &str) -> String {
         let address = std::fs::read_to_string(self.root.join("run/http")).unwrap();
         let address = address.trim().strip_prefix("http://").unwrap();
         let mut stream = std::net::TcpStream::connect(address).unwrap();
         let token = self.token();
         let head = format!("Host: {address}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n");
-        write!(stream, "GET {path} HTTP/1.1\r\n{head}\r\n").unwrap();
+        let more = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+        write!(stream, "{line} HTTP/1.1\r\n{head}{more}\r\n{body}").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer

@@ -97,12 +97,36 @@ pub(crate) async fn show(State(api): State<Api>, At(agent): At<AgentId>) -> Answ
     }
 }
 
-/// Removes an agent; its records stay, and its name is not used again.
+/// That exactly this agent is meant.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Removal {
+    /// The agent's name once more, if it has schedules: those go with it, and nobody misses them until they should have fired.
+    confirm: Option<String>,
+}
+
+/// Removes an agent; its records stay, and its name is not used again. If it has schedules, that has to be confirmed.
 #[utoipa::path(
-    delete, path = "/v1/agents/{agent}", operation_id = "agents.remove", tag = "agents", params(("agent" = shapes::AgentName, Path)),
-    responses((status = 204, description = "It is gone"), Missing, NotNow, Always)
+    delete, path = "/v1/agents/{agent}", operation_id = "agents.remove", tag = "agents",
+    params(("agent" = shapes::AgentName, Path), Removal),
+    responses((status = 204, description = "It is gone"),
+              (status = 422, description = "It has schedules, and that is not confirmed", body = shapes::Fault), Missing, NotNow, Always)
 )]
-pub(crate) async fn remove(State(api): State<Api>, At(agent): At<AgentId>) -> Result<StatusCode, Problem> {
+pub(crate) async fn remove(
+    State(api): State<Api>,
+    At(agent): At<AgentId>,
+    Asked(Removal { confirm }): Asked<Removal>,
+) -> Result<StatusCode, Problem> {
+    let named = agent.clone();
+    let many = api.read(move |host| Ok(host.store().agent(&named)?.map_or(0, |row| row.schedules.len()))).await?;
+    if many > 0 && confirm.as_deref() != Some(agent.as_str()) {
+        let text = format!(
+            "removing `{agent}` removes its {many} schedules too, and has to be confirmed; say its name once more, as `confirm` \
+             behind the question mark"
+        );
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unconfirmed", &text));
+    }
     api.ask(Request::Agent(AgentRequest::Remove { agent })).await.map(|_| StatusCode::NO_CONTENT)
 }
 
